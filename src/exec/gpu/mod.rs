@@ -1,0 +1,1 @@
+//! The WebGPU executor: the only files that name wgpu.

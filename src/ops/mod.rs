@@ -1,0 +1,184 @@
+//! Operations: mathematics at the grain worth fusing, one file each.
+//!
+//! An operation says what is computed, not how. Its file holds its arguments, the rule its shapes
+//! obey (`check`), and `reference`: the textbook formula on slices with sums in f64, naive on purpose.
+//! The reference is the oracle for every kernel and explains the operation to the next reader.
+//!
+//! Activations are f32 matrices with a row for each token of the step. A *row count* is only known
+//! when the step runs, so operations name columns and leave rows to their buffers.
+
+pub mod attention;
+pub mod embed;
+pub mod gated_matmul;
+pub mod matmul;
+pub mod rms_norm;
+pub mod rotary_store;
+pub mod select_rows;
+
+pub use attention::Attention;
+pub use embed::Embed;
+pub use gated_matmul::{Activation, GatedMatMul};
+pub use matmul::MatMul;
+pub use rms_norm::RmsNorm;
+pub use rotary_store::{Pairing, RotaryStore};
+pub use select_rows::SelectRows;
+
+use crate::{
+    error::{Error, Result},
+    tensor::WeightSpec,
+};
+
+/// An activation buffer of a tape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BufferId(pub usize);
+
+/// A weight of a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct WeightId(pub usize);
+
+/// What a buffer has a row for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rows {
+    /// Every token of the step.
+    Tokens,
+    /// Every token whose logits are wanted.
+    Outputs,
+}
+
+/// An activation: `rows × columns` f32, row after row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BufferSpec {
+    /// What it holds, for messages and for comparing executors.
+    pub name: String,
+    /// What it has a row for.
+    pub rows: Rows,
+    /// Values in a row.
+    pub columns: usize,
+}
+
+/// The key-value cache that a tape's attention layers share.
+///
+/// Pages hold `page_size` positions; a position holds `kv_heads × head_dim` keys and as many values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CacheSpec {
+    /// Attention layers, each with a pool of its own.
+    pub layers: usize,
+    /// Key-value heads of a layer.
+    pub kv_heads: usize,
+    /// Values in a head.
+    pub head_dim: usize,
+    /// How entries are stored.
+    pub dtype: CacheType,
+    /// Positions in a page.
+    pub page_size: usize,
+    /// Pages in a layer's pool.
+    pub pages: usize,
+}
+
+/// How cache entries are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CacheType {
+    /// Single precision.
+    F32,
+    /// Half precision, two entries a word.
+    F16,
+}
+
+impl CacheSpec {
+    /// Values that one position holds in one layer, of keys or of values.
+    pub fn width(&self) -> usize {
+        self.kv_heads * self.head_dim
+    }
+
+    /// Bytes of the whole cache: every layer's keys and values.
+    pub fn bytes(&self) -> usize {
+        let entry = match self.dtype {
+            CacheType::F32 => 4,
+            CacheType::F16 => 2,
+        };
+        2 * self.layers * self.pages * self.page_size * self.width() * entry
+    }
+}
+
+/// One step of a tape.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Op {
+    /// Token ids to rows of the embedding matrix.
+    Embed(Embed),
+    /// Root-mean-square normalisation.
+    RmsNorm(RmsNorm),
+    /// A linear layer with optional bias and residual.
+    MatMul(MatMul),
+    /// Two linear layers joined by an activation.
+    GatedMatMul(GatedMatMul),
+    /// Rotary embedding of queries and keys; keys and values to the cache.
+    RotaryStore(RotaryStore),
+    /// Causal attention over the cache.
+    Attention(Attention),
+    /// Keeps the rows whose logits are wanted.
+    SelectRows(SelectRows),
+}
+
+/// What the shape rules see: everything an operation's ids point to.
+pub struct Shapes<'a> {
+    /// The tape's buffers.
+    pub buffers: &'a [BufferSpec],
+    /// The model's weights.
+    pub weights: &'a [WeightSpec],
+    /// The cache.
+    pub cache: &'a CacheSpec,
+}
+
+impl Op {
+    /// Fails if the shapes that this operation's ids point to do not belong together.
+    pub fn check(&self, shapes: &Shapes) -> Result<()> {
+        match self {
+            Self::Embed(op) => op.check(shapes),
+            Self::RmsNorm(op) => op.check(shapes),
+            Self::MatMul(op) => op.check(shapes),
+            Self::GatedMatMul(op) => op.check(shapes),
+            Self::RotaryStore(op) => op.check(shapes),
+            Self::Attention(op) => op.check(shapes),
+            Self::SelectRows(op) => op.check(shapes),
+        }
+    }
+}
+
+impl Shapes<'_> {
+    /// Fails unless `buffer` has `columns` columns and its rows are for `rows`.
+    pub(crate) fn buffer(&self, buffer: BufferId, rows: Rows, columns: usize) -> Result<()> {
+        let spec = self.spec(buffer)?;
+        if spec.columns == columns && spec.rows == rows {
+            return Ok(());
+        }
+        Err(Error::internal(format!(
+            "buffer {} is {:?} × {}, an operation needs {rows:?} × {columns}",
+            spec.name, spec.rows, spec.columns
+        )))
+    }
+
+    /// The shape of `buffer`.
+    pub(crate) fn spec(&self, buffer: BufferId) -> Result<&BufferSpec> {
+        self.buffers
+            .get(buffer.0)
+            .ok_or_else(|| Error::internal(format!("there is no buffer {}", buffer.0)))
+    }
+
+    /// Fails unless `weight` is `rows × columns`; names the tensor.
+    pub(crate) fn weight(&self, weight: WeightId, rows: usize, columns: usize) -> Result<()> {
+        let spec = self
+            .weights
+            .get(weight.0)
+            .ok_or_else(|| Error::internal(format!("there is no weight {}", weight.0)))?;
+        if (spec.rows, spec.columns) == (rows, columns) {
+            return Ok(());
+        }
+        Err(Error::weights(
+            &spec.name,
+            format!(
+                "the tensor is {} × {}, the model needs {rows} × {columns}",
+                spec.rows, spec.columns
+            ),
+        ))
+    }
+}

@@ -1,0 +1,122 @@
+//! Shapes, element types and the block layouts of quantised weights: plain data.
+//!
+//! A weight is a matrix of `rows × columns` values, stored row after row in *blocks* of
+//! [`DType::block_len`] values and [`DType::block_bytes`] bytes. A block never crosses a row.
+//! [`dequantise`] turns blocks into numbers; [`repack`] splits them into the two word arrays that
+//! the shaders read.
+
+mod dequantise;
+mod repack;
+
+pub use dequantise::dequantise;
+pub use repack::{Packed, packed_len, repack};
+
+/// How the values of a weight are stored. Names and block formulas are those of GGUF.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(
+    non_camel_case_types,
+    reason = "the names by which users know the formats"
+)]
+pub enum DType {
+    /// IEEE single precision.
+    F32,
+    /// IEEE half precision.
+    F16,
+    /// The upper half of single precision.
+    BF16,
+    /// 32 values: f16 scale, 32 signed bytes.
+    Q8_0,
+    /// 32 values: f16 scale, 16 bytes of nibbles; value = scale × (nibble − 8).
+    Q4_0,
+    /// 32 values: f16 scale, f16 minimum, 16 bytes of nibbles; value = scale × nibble + minimum.
+    Q4_1,
+}
+
+impl DType {
+    /// Every element type, for tests that must cover them all.
+    pub const ALL: [Self; 6] = [
+        Self::F32,
+        Self::F16,
+        Self::BF16,
+        Self::Q8_0,
+        Self::Q4_0,
+        Self::Q4_1,
+    ];
+
+    /// Values in one block.
+    pub const fn block_len(self) -> usize {
+        match self {
+            Self::F32 | Self::F16 | Self::BF16 => 1,
+            Self::Q8_0 | Self::Q4_0 | Self::Q4_1 => 32,
+        }
+    }
+
+    /// Bytes of one block in a file.
+    pub const fn block_bytes(self) -> usize {
+        match self {
+            Self::F32 => 4,
+            Self::F16 | Self::BF16 => 2,
+            Self::Q8_0 => 34,
+            Self::Q4_0 => 18,
+            Self::Q4_1 => 20,
+        }
+    }
+
+    /// The name users know, such as `Q4_1`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "F32",
+            Self::F16 => "F16",
+            Self::BF16 => "BF16",
+            Self::Q8_0 => "Q8_0",
+            Self::Q4_0 => "Q4_0",
+            Self::Q4_1 => "Q4_1",
+        }
+    }
+}
+
+/// What a weight is called and how it is stored; its values travel separately.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WeightSpec {
+    /// The tensor's name in the file, for messages.
+    pub name: String,
+    /// How the values are stored.
+    pub dtype: DType,
+    /// Outputs of the matrix; 1 for a vector.
+    pub rows: usize,
+    /// Inputs of the matrix, or the length of the vector; a multiple of the block length.
+    pub columns: usize,
+}
+
+impl WeightSpec {
+    /// Blocks in the whole weight.
+    pub fn blocks(&self) -> usize {
+        self.rows * self.columns / self.dtype.block_len()
+    }
+
+    /// Bytes in the file.
+    pub fn bytes(&self) -> usize {
+        self.blocks() * self.dtype.block_bytes()
+    }
+}
+
+/// A weight with its values at hand, as in a file.
+#[derive(Debug, Clone, Copy)]
+pub struct Matrix<'a> {
+    /// How the values are stored.
+    pub dtype: DType,
+    /// Outputs.
+    pub rows: usize,
+    /// Inputs.
+    pub columns: usize,
+    /// All blocks, row after row.
+    pub blocks: &'a [u8],
+}
+
+impl Matrix<'_> {
+    /// Writes the values of one row to `values`, which holds `columns`.
+    pub fn row(&self, row: usize, values: &mut [f32]) {
+        let bytes = self.columns / self.dtype.block_len() * self.dtype.block_bytes();
+        dequantise(self.dtype, &self.blocks[row * bytes..][..bytes], values);
+    }
+}

@@ -1,0 +1,119 @@
+//! Typed access to the keys and values of a model file's header.
+
+use std::collections::BTreeMap;
+
+use crate::error::{Error, Result};
+
+/// A metadata value.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// Any unsigned integer.
+    Unsigned(u64),
+    /// Any signed integer.
+    Signed(i64),
+    /// Any float.
+    Float(f64),
+    /// A truth value.
+    Bool(bool),
+    /// Text.
+    String(String),
+    /// A list of texts.
+    Strings(Vec<String>),
+    /// A list of integers.
+    Integers(Vec<i64>),
+    /// A list of floats.
+    Floats(Vec<f64>),
+    /// A list of truth values.
+    Bools(Vec<bool>),
+}
+
+/// Keys and values. Every getter answers `None` where the key is absent and an error that names the
+/// key where its value has another type or does not fit.
+#[derive(Debug, Clone, Default)]
+pub struct Metadata(pub BTreeMap<String, Value>);
+
+impl Metadata {
+    fn wrong<T>(key: &str, wanted: &str, found: &Value) -> Result<Option<T>> {
+        Err(Error::weights(
+            key,
+            format!("expected {wanted}, found {}", found.kind()),
+        ))
+    }
+
+    /// An integer from 0 to 2³² − 1.
+    pub fn u32(&self, key: &str) -> Result<Option<u32>> {
+        match self.0.get(key) {
+            None => Ok(None),
+            Some(value @ &Value::Unsigned(n)) => u32::try_from(n)
+                .map(Some)
+                .or_else(|_| Self::wrong(key, "a 32-bit integer", value)),
+            Some(value @ &Value::Signed(n)) => u32::try_from(n)
+                .map(Some)
+                .or_else(|_| Self::wrong(key, "a 32-bit integer", value)),
+            Some(value) => Self::wrong(key, "an integer", value),
+        }
+    }
+
+    /// A finite number.
+    pub fn f32(&self, key: &str) -> Result<Option<f32>> {
+        match self.0.get(key) {
+            None => Ok(None),
+            Some(&Value::Float(x)) if x.is_finite() => Ok(Some(x as f32)),
+            Some(value) => Self::wrong(key, "a finite number", value),
+        }
+    }
+
+    /// A truth value.
+    pub fn bool(&self, key: &str) -> Result<Option<bool>> {
+        match self.0.get(key) {
+            None => Ok(None),
+            Some(&Value::Bool(value)) => Ok(Some(value)),
+            Some(value) => Self::wrong(key, "a truth value", value),
+        }
+    }
+
+    /// Text.
+    pub fn str(&self, key: &str) -> Result<Option<&str>> {
+        match self.0.get(key) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(value) => Self::wrong(key, "text", value),
+        }
+    }
+
+    /// A list of texts.
+    pub fn strings(&self, key: &str) -> Result<Option<&[String]>> {
+        match self.0.get(key) {
+            None => Ok(None),
+            Some(Value::Strings(texts)) => Ok(Some(texts)),
+            Some(value) => Self::wrong(key, "a list of texts", value),
+        }
+    }
+
+    /// A list of integers.
+    pub fn integers(&self, key: &str) -> Result<Option<&[i64]>> {
+        match self.0.get(key) {
+            None => Ok(None),
+            Some(Value::Integers(numbers)) => Ok(Some(numbers)),
+            Some(value) => Self::wrong(key, "a list of integers", value),
+        }
+    }
+}
+
+impl Value {
+    fn kind(&self) -> String {
+        match self {
+            Self::Unsigned(n) => n.to_string(),
+            Self::Signed(n) => n.to_string(),
+            Self::Float(x) => x.to_string(),
+            Self::Bool(value) => value.to_string(),
+            Self::String(text) => {
+                format!("the text {:?}", text.chars().take(40).collect::<String>())
+            }
+            Self::Strings(texts) => format!("a list of {} texts", texts.len()),
+            Self::Integers(numbers) => format!("a list of {} integers", numbers.len()),
+            Self::Floats(numbers) => format!("a list of {} floats", numbers.len()),
+            Self::Bools(values) => format!("a list of {} truth values", values.len()),
+        }
+    }
+}
