@@ -1,0 +1,162 @@
+/**
+ * The page's end of the line to an engine: calls, streams, and the one way they all end.
+ *
+ * The engine lives in a worker of its own or, when the caller asked for that, on the page's thread behind
+ * a message channel; nothing else differs.
+ */
+
+import { DecantError, fromWire } from "./errors.js";
+import type {
+  Calls,
+  Endpoint,
+  Loaded,
+  ToEngine,
+  ToPage,
+  WireLoadOptions,
+  WireSource,
+} from "./protocol.js";
+import type { Plain } from "./plain.js";
+import type { Line } from "./stream.js";
+import type { LoadProgress } from "./types.js";
+
+interface Pending {
+  resolve(value: never): void;
+  reject(error: unknown): void;
+}
+
+/** One engine, from its start to its end. */
+export class Connection {
+  readonly #endpoint: Endpoint<ToEngine, ToPage>;
+  readonly #terminate: () => void;
+  readonly #calls = new Map<number, Pending>();
+  readonly #streams = new Set<(error: unknown) => void>();
+  readonly #loading = Promise.withResolvers<Loaded>();
+  readonly #closing = Promise.withResolvers<void>();
+  #onProgress: ((progress: LoadProgress) => void) | undefined;
+  #next = 0;
+  /** Why nothing can be asked any more. */
+  #over: Error | undefined;
+
+  private constructor(endpoint: Endpoint<ToEngine, ToPage>, terminate: () => void) {
+    this.#endpoint = endpoint;
+    this.#terminate = terminate;
+    endpoint.addEventListener("message", ({ data }) => this.#receive(data));
+    // A load that was aborted has nobody left to listen.
+    this.#loading.promise.catch(() => {});
+  }
+
+  /** Starts an engine in a worker. */
+  static inWorker(): Connection {
+    const worker = new Worker(new URL("./worker.js", import.meta.url), { type: "module" });
+    const connection = new Connection(worker, () => worker.terminate());
+    worker.addEventListener("error", (event) => {
+      event.preventDefault();
+      connection.#die(
+        new DecantError(
+          "internal",
+          `the engine's worker failed: ${event.message || "its script did not load"}`,
+        ),
+      );
+    });
+    return connection;
+  }
+
+  /** Starts an engine on this thread. */
+  static async inPage(): Promise<Connection> {
+    const { Host } = await import("./host.js");
+    const { port1, port2 } = new MessageChannel();
+    new Host(port2);
+    const connection = new Connection(port1, () => port1.close());
+    port1.start();
+    port2.start();
+    return connection;
+  }
+
+  /** Loads the model; the only thing to do with a new connection. */
+  load(
+    source: WireSource,
+    options: WireLoadOptions,
+    fetch: MessagePort | null,
+    onProgress: ((progress: LoadProgress) => void) | undefined,
+  ): Promise<Loaded> {
+    this.#onProgress = onProgress;
+    this.#post({ type: "load", source, options, fetch }, fetch === null ? [] : [fetch]);
+    return this.#loading.promise;
+  }
+
+  /** Asks for one answer. */
+  call<M extends keyof Calls>(method: M, ...args: Calls[M][0]): Promise<Calls[M][1]> {
+    if (this.#over !== undefined) return Promise.reject(this.#over);
+    const id = this.#next++;
+    return new Promise((resolve, reject) => {
+      this.#calls.set(id, { resolve, reject });
+      this.#post({ type: "call", id, method, args } as ToEngine);
+    });
+  }
+
+  /** Begins a generation. `fail` is called if the engine goes away before the line is released. */
+  generate(input: Plain, config: Plain, fail: (error: unknown) => void): Line {
+    if (this.#over !== undefined) throw this.#over;
+    const { port1, port2 } = new MessageChannel();
+    this.#streams.add(fail);
+    this.#post({ type: "generate", input, config, port: port2 }, [port2]);
+    return { port: port1, release: () => this.#streams.delete(fail) };
+  }
+
+  /** Ends everything, at any time and any number of times. */
+  close(): Promise<void> {
+    if (this.#over === undefined) {
+      this.#post({ type: "close" });
+      this.#end(new DecantError("closed", "the model was unloaded"));
+    }
+    return this.#closing.promise;
+  }
+
+  #receive(message: ToPage): void {
+    switch (message.type) {
+      case "progress":
+        if (this.#over === undefined) this.#onProgress?.(message.progress);
+        return;
+      case "loaded":
+        return this.#loading.resolve(message.loaded);
+      case "failed":
+        return this.#die(fromWire(message.error));
+      case "answer":
+        return this.#settle(message.id)?.resolve(message.value as never);
+      case "refused":
+        return this.#settle(message.id)?.reject(fromWire(message.error));
+      case "dead":
+        return this.#end(fromWire(message.error));
+      case "closed":
+        this.#terminate();
+        return this.#closing.resolve();
+    }
+  }
+
+  #settle(id: number): Pending | undefined {
+    const pending = this.#calls.get(id);
+    this.#calls.delete(id);
+    return pending;
+  }
+
+  /** Ends everything without waiting for an engine that cannot answer. */
+  #die(error: Error): void {
+    this.#end(error);
+    this.#terminate();
+    this.#closing.resolve();
+  }
+
+  /** Every way out passes here; the first one says why. */
+  #end(error: Error): void {
+    this.#over ??= error;
+    this.#loading.reject(error);
+    for (const { reject } of this.#calls.values()) reject(error);
+    this.#calls.clear();
+    for (const fail of [...this.#streams]) fail(error);
+    this.#streams.clear();
+  }
+
+  #post(message: ToEngine, transfer: Transferable[] = []): void {
+    this.#endpoint.postMessage(message, transfer);
+  }
+}

@@ -1,0 +1,96 @@
+/**
+ * The compiled engine: starting it, and telling when it is dead.
+ *
+ * A panic in the engine is a trap in WebAssembly: whatever was running stops where it was, and its memory
+ * can no longer be trusted. The panic hook reports the message before the trap; from then on every call
+ * fails with it.
+ */
+
+import * as bindings from "./bindings/decant.js";
+import { DecantError, type ErrorCode } from "./errors.js";
+
+export type Bindings = typeof bindings;
+
+/** A running instance of the engine. */
+export class Engine {
+  readonly #death = Promise.withResolvers<never>();
+  #dead: DecantError | undefined;
+
+  private constructor() {
+    this.#death.promise.catch(() => {});
+  }
+
+  /** Compiles and starts the engine; once a thread, unless the last one died. */
+  static start(): Promise<Engine> {
+    if (running === undefined) {
+      const starting = Engine.#start();
+      running = starting;
+      starting.catch(() => {
+        if (running === starting) running = undefined;
+      });
+    }
+    return running;
+  }
+
+  static async #start(): Promise<Engine> {
+    const url = new URL("./decant.wasm", import.meta.url);
+    if (started) bindings.__wbg_reset_state();
+    else await bindings.default({ module_or_path: url });
+    started = true;
+    const engine = new Engine();
+    bindings.start((message: string) => engine.#die(message));
+    return engine;
+  }
+
+  /** Rejects when the engine dies, and never resolves. */
+  get death(): Promise<never> {
+    return this.#death.promise;
+  }
+
+  /** Runs `work` on the engine, which must be alive; its errors become errors of this package. */
+  run<T>(work: (engine: Bindings) => T): T {
+    if (this.#dead !== undefined) throw this.#dead;
+    try {
+      return work(bindings);
+    } catch (error) {
+      throw this.#translate(error);
+    }
+  }
+
+  /** The same for work with a promise, which also ends when the engine dies meanwhile. */
+  async wait<T>(work: (engine: Bindings) => Promise<T>): Promise<T> {
+    try {
+      return await Promise.race([this.run(work), this.death]);
+    } catch (error) {
+      throw this.#translate(error);
+    }
+  }
+
+  #translate(error: unknown): unknown {
+    if (this.#dead !== undefined) return this.#dead;
+    if (error instanceof WebAssembly.RuntimeError) {
+      this.#die(error.message);
+      return this.#dead;
+    }
+    // The engine's own errors are plain errors with a code (`src/web/error.rs`).
+    const { code, field, message } = error as Error & { code?: ErrorCode; field?: string };
+    return code === undefined || error instanceof DecantError
+      ? error
+      : new DecantError(code, message, field);
+  }
+
+  #die(message: string): void {
+    if (this.#dead !== undefined) return;
+    this.#dead = new DecantError(
+      "internal",
+      `the engine is dead: ${message}; load the model again`,
+    );
+    running = undefined;
+    this.#death.reject(this.#dead);
+  }
+}
+
+/** The engine of this thread, if it is alive. */
+let running: Promise<Engine> | undefined;
+/** Whether there has been one. */
+let started = false;

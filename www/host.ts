@@ -1,0 +1,143 @@
+/** The engine's end of the line: answers the page's messages with the compiled engine. */
+
+import type { Engine as WasmModel } from "./bindings/decant.js";
+import { Engine } from "./engine.js";
+import { DecantError, toWire } from "./errors.js";
+import { open } from "./loader/bytes.js";
+import { portFetch } from "./loader/fetch-port.js";
+import { produce } from "./producer.js";
+import type { Calls, Endpoint, Loaded, ToEngine, ToPage } from "./protocol.js";
+
+type LoadMessage = Extract<ToEngine, { type: "load" }>;
+
+/** Serves one model over `endpoint`. */
+export class Host {
+  readonly #endpoint: Endpoint<ToPage, ToEngine>;
+  readonly #loading = new AbortController();
+  /** Stops every running generation. */
+  readonly #streams = new Set<() => Promise<void>>();
+  #loaded: Promise<void> = Promise.resolve();
+  #engine: Engine | undefined;
+  #model: WasmModel | undefined;
+
+  constructor(endpoint: Endpoint<ToPage, ToEngine>) {
+    this.#endpoint = endpoint;
+    endpoint.addEventListener("message", ({ data }) => this.#receive(data));
+  }
+
+  #receive(message: ToEngine): void {
+    switch (message.type) {
+      case "load":
+        this.#loaded = this.#load(message);
+        return;
+      case "call":
+        return void this.#call(message.id, message.method, message.args);
+      case "generate": {
+        const stream = produce(this.#engine!, this.#model!, message);
+        this.#streams.add(stream.stop);
+        void stream.ended.then(() => this.#streams.delete(stream.stop));
+        return;
+      }
+      case "close":
+        return void this.#close();
+    }
+  }
+
+  async #load(message: LoadMessage): Promise<void> {
+    try {
+      const loaded = await this.#read(message);
+      this.#endpoint.postMessage({ type: "loaded", loaded });
+    } catch (error) {
+      this.#endpoint.postMessage({ type: "failed", error: toWire(error) });
+    }
+  }
+
+  async #read({ source, options, fetch }: LoadMessage): Promise<Loaded> {
+    const { signal } = this.#loading;
+    const warnings: string[] = [];
+    const bytes = await open(source, {
+      fetch: fetch === null ? globalThis.fetch.bind(globalThis) : portFetch(fetch),
+      cache: options.cache,
+      signal,
+      warn: (message) => void warnings.push(message),
+    });
+    const progress = (stage: typeof bytes.stage, loaded: number) =>
+      this.#endpoint.postMessage({
+        type: "progress",
+        progress: {
+          stage,
+          loaded,
+          total: bytes.total === null || loaded > bytes.total ? null : bytes.total,
+        },
+      });
+    progress(bytes.stage, 0);
+    const engine = await Engine.start();
+    engine.death.catch((error) =>
+      this.#endpoint.postMessage({ type: "dead", error: toWire(error) }),
+    );
+    const loader = engine.run(({ Loader }) => new Loader(JSON.stringify(options)));
+    let loaded = 0;
+    try {
+      for await (const piece of bytes.pieces) {
+        signal.throwIfAborted();
+        await engine.wait(() => loader.push(piece));
+        loaded += piece.length;
+        progress(bytes.stage, loaded);
+      }
+      signal.throwIfAborted();
+      progress("prepare", loaded);
+      this.#model = await engine.wait(() => loader.finish());
+    } finally {
+      engine.run(() => loader.free());
+    }
+    this.#engine = engine;
+    return engine.run(() => ({
+      info: { ...JSON.parse(this.#model!.info()), warnings },
+      generationConfig: JSON.parse(this.#model!.generation_config()),
+    }));
+  }
+
+  async #call<M extends keyof Calls>(id: number, method: M, args: Calls[M][0]): Promise<void> {
+    try {
+      const engine = this.#engine;
+      const model = this.#model;
+      if (engine === undefined || model === undefined)
+        throw new DecantError("internal", "no model is loaded");
+      const value = await engine.wait(async () => CALLS[method](model, ...args));
+      this.#endpoint.postMessage({ type: "answer", id, value });
+    } catch (error) {
+      this.#endpoint.postMessage({ type: "refused", id, error: toWire(error) });
+    }
+  }
+
+  async #close(): Promise<void> {
+    this.#loading.abort();
+    await this.#loaded;
+    await Promise.all([...this.#streams].map((stop) => stop()));
+    try {
+      this.#engine?.run(() => this.#model?.free());
+    } catch {
+      // A dead engine has nothing left to free.
+    }
+    this.#model = undefined;
+    this.#endpoint.postMessage({ type: "closed" });
+  }
+}
+
+type Method<M extends keyof Calls> = (
+  model: WasmModel,
+  ...args: Calls[M][0]
+) => Calls[M][1] | Promise<Calls[M][1]>;
+
+const CALLS: { [M in keyof Calls]: Method<M> } = {
+  explain: (model, config) => JSON.parse(model.explain(JSON.stringify(config))),
+  stats: (model) => JSON.parse(model.stats()),
+  encode: (model, text, special) => Array.from(model.encode(text, special)),
+  decode: (model, ids, skip) => model.decode(Uint32Array.from(ids), skip),
+  chat: (model, messages, options) =>
+    model.apply_chat_template(JSON.stringify(messages), JSON.stringify(options)),
+  forward: async (model, ids) => {
+    const data = await model.forward(Uint32Array.from(ids));
+    return { data, shape: [ids.length, data.length / ids.length] };
+  },
+};

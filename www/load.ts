@@ -1,0 +1,107 @@
+/** `load`: from a source and options to a model. */
+
+import { Connection } from "./connection.js";
+import { optionError } from "./errors.js";
+import { serveFetch } from "./loader/fetch-port.js";
+import { parseSource } from "./loader/source.js";
+import { checkSignal, Model } from "./model.js";
+import { describe, knownKeys } from "./plain.js";
+import type { WireLoadOptions } from "./protocol.js";
+import type { LoadOptions, Source } from "./types.js";
+
+const OPTIONS: readonly (keyof LoadOptions)[] = [
+  "device",
+  "contextLength",
+  "kvCache",
+  "cache",
+  "hub",
+  "fetch",
+  "signal",
+  "onProgress",
+  "worker",
+];
+
+const HUB = "https://huggingface.co";
+
+/**
+ * Loads a model.
+ *
+ * `source` is the URL of a `.gguf` file, a `File` or `Blob`, or a Hub id with a file,
+ * `owner/repo/file.gguf` or `owner/repo@revision/file.gguf`. A relative URL begins with `/`, `./` or
+ * `../`, so that it cannot be taken for a Hub id.
+ *
+ * Rejects with a `DecantError` that names what is wrong, or with the signal's reason.
+ */
+export async function load(source: Source, options: LoadOptions = {}): Promise<Model> {
+  knownKeys(options, OPTIONS, "load");
+  const { signal, onProgress, fetch } = options;
+  checkSignal(signal);
+  checkFunction(onProgress, "onProgress");
+  checkFunction(fetch, "fetch");
+  const inWorker = choice(options.worker, "worker", [true, false], true);
+  const wireOptions: WireLoadOptions = {
+    device: choice(options.device, "device", ["auto", "webgpu", "cpu"], "auto"),
+    contextLength: positive(options.contextLength, "contextLength"),
+    kvCache: choice(options.kvCache, "kvCache", ["f16", "f32"], "f16"),
+    cache: choice(options.cache, "cache", ["opfs", "none"], "opfs"),
+  };
+  const wireSource = parseSource(source, hubUrl(options.hub));
+  signal?.throwIfAborted();
+
+  const connection = inWorker ? Connection.inWorker() : await Connection.inPage();
+  const fetchPort = fetch === undefined ? null : serveFetch(fetch);
+  const loading = connection.load(wireSource, wireOptions, fetchPort, onProgress);
+  try {
+    return new Model(connection, await abortable(loading, signal));
+  } catch (error) {
+    void connection.close();
+    throw error;
+  }
+}
+
+/** `promise`, unless `signal` is aborted first. */
+async function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return promise;
+  const { promise: aborted, reject } = Promise.withResolvers<never>();
+  const abort = () => reject(signal.reason);
+  signal.addEventListener("abort", abort);
+  if (signal.aborted) abort();
+  try {
+    return await Promise.race([promise, aborted]);
+  } finally {
+    signal.removeEventListener("abort", abort);
+  }
+}
+
+function choice<T>(value: unknown, name: string, allowed: readonly T[], fallback: T): T {
+  if (value === undefined) return fallback;
+  if (allowed.includes(value as T)) return value as T;
+  const list = allowed.map((item) => JSON.stringify(item)).join(", ");
+  throw optionError(name, `expected one of ${list}; found ${describe(value)}`);
+}
+
+function positive(value: unknown, name: string): number | null {
+  if (value === undefined) return null;
+  if (Number.isInteger(value) && (value as number) > 0 && (value as number) < 2 ** 32) {
+    return value as number;
+  }
+  throw optionError(name, `expected a positive integer, found ${describe(value)}`);
+}
+
+function checkFunction(value: unknown, name: string): void {
+  if (value !== undefined && typeof value !== "function") {
+    throw optionError(name, `expected a function, found ${describe(value)}`);
+  }
+}
+
+function hubUrl(value: unknown): URL {
+  if (value === undefined) return new URL(HUB);
+  if (typeof value === "string" || value instanceof URL) {
+    try {
+      return new URL(value, globalThis.location?.href);
+    } catch {
+      // Falls through to the error that names the option.
+    }
+  }
+  throw optionError("hub", `expected the base URL of a Hub, found ${describe(value)}`);
+}

@@ -1,0 +1,145 @@
+/**
+ * The bytes of a model, piece after piece, from wherever they are.
+ *
+ * No piece is larger than {@link PIECE}, and a piece is only asked for when the one before has been used,
+ * so a file of any size passes through a small window.
+ */
+
+import { DecantError } from "../errors.js";
+import type { WireSource } from "../protocol.js";
+import type { LoadStage } from "../types.js";
+import { sameVersion, Store, type Version } from "./store.js";
+
+/** The most bytes handed to the engine at once. */
+export const PIECE = 1 << 20;
+
+/** An opened source. */
+export interface Bytes {
+  stage: LoadStage;
+  /** Bytes in all, or null while nobody has said. */
+  total: number | null;
+  pieces: AsyncIterable<Uint8Array<ArrayBuffer>>;
+}
+
+/** How a source is opened. */
+export interface OpenOptions {
+  fetch: typeof globalThis.fetch;
+  cache: "opfs" | "none";
+  signal: AbortSignal;
+  /** Told about what did not go as asked but does not stop the load. */
+  warn(message: string): void;
+}
+
+/** Opens `source`. Fails with the code `"network"` when its bytes cannot be had. */
+export async function open(source: WireSource, options: OpenOptions): Promise<Bytes> {
+  if (source.kind === "blob") return fromBlob(source.blob);
+  const { url } = source;
+  const store = options.cache === "opfs" ? await Store.open(options.warn) : undefined;
+  const kept = await store?.find(url);
+  if (kept !== undefined && (await isCurrent(url, kept.version, options)))
+    return fromBlob(kept.file);
+
+  const response = await request(url, "GET", options);
+  if (!response.ok || response.body === null) {
+    void response.body?.cancel();
+    throw new DecantError(
+      "network",
+      `${url} answered ${response.status} ${response.statusText}`.trim(),
+    );
+  }
+  const version = versionOf(response);
+  const pieces = split(named(url, response.body));
+  return {
+    stage: "download",
+    total: version.size,
+    pieces: complete(
+      url,
+      version.size,
+      store === undefined ? pieces : store.keep(url, version, pieces),
+    ),
+  };
+}
+
+function fromBlob(blob: Blob): Bytes {
+  return { stage: "read", total: blob.size, pieces: split(iterate(blob.stream())) };
+}
+
+/** Whether the kept version is still the one that is offered; when nobody can say, it is. */
+async function isCurrent(url: string, kept: Version, options: OpenOptions): Promise<boolean> {
+  try {
+    const response = await options.fetch(url, { method: "HEAD", signal: options.signal });
+    return !response.ok || sameVersion(kept, versionOf(response));
+  } catch {
+    options.signal.throwIfAborted();
+    return true;
+  }
+}
+
+async function request(url: string, method: string, options: OpenOptions): Promise<Response> {
+  try {
+    return await options.fetch(url, { method, signal: options.signal });
+  } catch (error) {
+    throw networkError(url, error);
+  }
+}
+
+function versionOf({ headers }: Response): Version {
+  // The length of a compressed body says nothing about the length of what comes out of it.
+  const length = headers.has("content-encoding") ? null : headers.get("content-length");
+  return {
+    size: length === null ? null : Number(length),
+    etag: headers.get("etag"),
+    modified: headers.get("last-modified"),
+  };
+}
+
+function networkError(url: string, error: unknown): unknown {
+  if (error instanceof DecantError || (error as Error)?.name === "AbortError") return error;
+  return new DecantError("network", `${url}: ${(error as Error)?.message ?? error}`);
+}
+
+async function* named(url: string, stream: ReadableStream<Uint8Array<ArrayBuffer>>) {
+  try {
+    yield* iterate(stream);
+  } catch (error) {
+    throw networkError(url, error);
+  }
+}
+
+/** A stream's chunks. Not every browser lets a stream be iterated. */
+async function* iterate(stream: ReadableStream<Uint8Array<ArrayBuffer>>) {
+  const reader = stream.getReader();
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      yield value;
+    }
+  } finally {
+    // Ends the download when the consumer leaves early; after the end it does nothing.
+    reader.cancel().catch(() => {});
+  }
+}
+
+async function* split(chunks: AsyncIterable<Uint8Array<ArrayBuffer>>) {
+  for await (const chunk of chunks) {
+    for (let begin = 0; begin < chunk.length; begin += PIECE) {
+      yield chunk.subarray(begin, begin + PIECE);
+    }
+  }
+}
+
+async function* complete(
+  url: string,
+  size: number | null,
+  pieces: AsyncIterable<Uint8Array<ArrayBuffer>>,
+) {
+  let loaded = 0;
+  for await (const piece of pieces) {
+    loaded += piece.length;
+    yield piece;
+  }
+  if (size !== null && loaded < size) {
+    throw new DecantError("network", `${url} ended after ${loaded} of ${size} bytes`);
+  }
+}

@@ -1,0 +1,86 @@
+/**
+ * What the page and the engine say to each other.
+ *
+ * One control port carries loading and calls with one answer; every generation has a port of its own.
+ * On that port the page grants events one by one, and the engine computes at most {@link RUN_AHEAD}
+ * beyond what was granted: a consumer that stops pulling stops the work.
+ */
+
+import type { WireError } from "./errors.js";
+import type { Plain } from "./plain.js";
+import type {
+  GenerationEvent,
+  GenerationResult,
+  LoadOptions,
+  LoadProgress,
+  ModelInfo,
+} from "./types.js";
+
+/** Events that the engine computes before they are asked for. */
+export const RUN_AHEAD = 1;
+
+/** Where the bytes are, after the page has read the caller's words. */
+export type WireSource = { kind: "url"; url: string } | { kind: "blob"; blob: Blob };
+
+/** The load options that the engine's side needs, all given. */
+export interface WireLoadOptions {
+  device: NonNullable<LoadOptions["device"]>;
+  contextLength: number | null;
+  kvCache: NonNullable<LoadOptions["kvCache"]>;
+  cache: NonNullable<LoadOptions["cache"]>;
+}
+
+/** What a model knows about itself once it is loaded. */
+export interface Loaded {
+  info: ModelInfo;
+  generationConfig: { [key: string]: Plain };
+}
+
+/** Calls with one answer: arguments, answer. */
+export interface Calls {
+  explain: [args: [config: Plain], answer: unknown];
+  stats: [args: [], answer: unknown];
+  encode: [args: [text: string, addSpecialTokens: boolean], answer: number[]];
+  decode: [args: [ids: number[], skipSpecialTokens: boolean], answer: string];
+  chat: [args: [messages: Plain, options: Plain], answer: string];
+  forward: [args: [ids: number[]], answer: { data: Float32Array; shape: [number, number] }];
+}
+
+/** From the page to the engine. */
+export type ToEngine =
+  | { type: "load"; source: WireSource; options: WireLoadOptions; fetch: MessagePort | null }
+  | { type: "abort" }
+  | { [M in keyof Calls]: { type: "call"; id: number; method: M; args: Calls[M][0] } }[keyof Calls]
+  | { type: "generate"; input: Plain; config: Plain; port: MessagePort }
+  | { type: "close" };
+
+/** From the engine to the page. */
+export type ToPage =
+  | { type: "progress"; progress: LoadProgress }
+  | { type: "loaded"; loaded: Loaded }
+  | { type: "failed"; error: WireError }
+  | { type: "answer"; id: number; value: unknown }
+  | { type: "refused"; id: number; error: WireError }
+  | { type: "dead"; error: WireError }
+  | { type: "closed" };
+
+/** From a stream's consumer to its producer. */
+export type ToProducer =
+  /** One more event is wanted. */
+  | { type: "pull" }
+  /** All further events are wanted. */
+  | { type: "drain" }
+  /** End the work; the answer so far is the result. */
+  | { type: "stop" };
+
+/** From a stream's producer to its consumer; `end` and `error` are the last. */
+export type ToConsumer =
+  | { type: "event"; event: GenerationEvent }
+  | { type: "end"; result: GenerationResult }
+  | { type: "error"; error: WireError };
+
+/** A port, a worker, or a worker's own global: whatever messages can be sent to. */
+export interface Endpoint<Out, In> {
+  postMessage(message: Out, transfer?: Transferable[]): void;
+  addEventListener(type: "message", listener: (event: MessageEvent<In>) => void): void;
+}

@@ -1,0 +1,188 @@
+/**
+ * Plain data at the public face: what goes in, what comes out.
+ *
+ * Names of generation options and results are Hugging Face's (snake_case); options that only a web
+ * page has are JavaScript's (camelCase).
+ */
+
+/** One turn of a conversation. Templates may read further keys, such as `name` or `tool_calls`. */
+export interface Message {
+  role: string;
+  content?: unknown;
+  [key: string]: unknown;
+}
+
+/** A prompt: text, a conversation (rendered with the model's chat template), or token ids. */
+export type Input = string | readonly Message[] | readonly number[];
+
+/** Where the bytes of a model come from. */
+export type Source = string | URL | Blob;
+
+/** What loading is busy with: bytes from the network, bytes from this machine, or kernels. */
+export type LoadStage = "download" | "read" | "prepare";
+
+/** How far loading is. */
+export interface LoadProgress {
+  /** What it is busy with. */
+  stage: LoadStage;
+  /** Bytes of the model that have reached the engine. */
+  loaded: number;
+  /** Bytes in all, or null while nobody has said. */
+  total: number | null;
+}
+
+/** Options of {@link load}. */
+export interface LoadOptions {
+  /** `"auto"` takes WebGPU where there is an adapter, and otherwise the CPU. Default `"auto"`. */
+  device?: "auto" | "webgpu" | "cpu";
+  /** Positions for prompt and answer together. Default: the model's own, at most 4096. */
+  contextLength?: number;
+  /** How the key-value cache stores its entries. Default `"f16"`. */
+  kvCache?: "f16" | "f32";
+  /** Where downloads are kept for the next visit: the page's private file system, or nowhere. Default `"opfs"`. */
+  cache?: "opfs" | "none";
+  /** Where Hub ids are looked up. Default `"https://huggingface.co"`. */
+  hub?: string | URL;
+  /** Used instead of the global `fetch`, for instance to add headers. */
+  fetch?: typeof globalThis.fetch;
+  /** Ends the loading; `load` then rejects with the signal's reason. */
+  signal?: AbortSignal;
+  /** Called as bytes arrive. */
+  onProgress?: (progress: LoadProgress) => void;
+  /** Run the engine in a worker of its own, so that the page never waits. Default true. */
+  worker?: boolean;
+}
+
+/** Options of `generate` that are not about what is generated. */
+export interface GenerateOptions {
+  /** Ends the work; iterating and `result` then reject with the signal's reason. */
+  signal?: AbortSignal;
+}
+
+/** A token, as soon as it is known. */
+export interface GenerationEvent {
+  /** Which answer it belongs to; 0 where there is one. */
+  sequence: number;
+  token_id: number;
+  /** Text that can no longer change; empty while a character or a possible stop string is unfinished. */
+  text: string;
+}
+
+/** Why an answer ended. */
+export type StopReason =
+  "eos" | "max_new_tokens" | "max_length" | "max_time" | "stop_string" | "aborted" | "context_full";
+
+/** Tokens read and written. */
+export interface Usage {
+  prompt_tokens: number;
+  completion_tokens: number;
+}
+
+/** Where the time went, in milliseconds. */
+export interface Timings {
+  /** From the start of the work to the first token. */
+  time_to_first_token: number;
+  /** Reading the prompt. */
+  prefill: number;
+  /** From the first token to the last. */
+  decode: number;
+  /** Tokens of the prompt per second. */
+  prefill_tokens_per_second: number | null;
+  /** Tokens after the first per second. */
+  decode_tokens_per_second: number | null;
+}
+
+/** One stage of the plan: what it is called, its values, and where it runs. */
+export interface PlanStage {
+  name: string;
+  args: Record<string, unknown>;
+}
+
+/** Where an option's value came from. */
+export type ValueSource = "call" | "generation_config" | "model_config" | "default";
+
+/** What `generate` will do with a config, in plain data. */
+export interface Plan {
+  /** How a token is chosen. */
+  strategy: "greedy" | "sample";
+  /** What happens to the scores before that, in order. */
+  processors: PlanStage[];
+  /** What ends the answer, in order. */
+  stopping: PlanStage[];
+  /** Every option with its value and who gave it. */
+  values: Record<string, { value: unknown; source: ValueSource }>;
+  /** Settings that have no effect, and why. */
+  warnings: string[];
+}
+
+/** An answer. The lists have an entry for each sequence; `text` and `stop_reason` are the first's. */
+export interface GenerationResult {
+  sequences: number[][];
+  texts: string[];
+  text: string;
+  stop_reasons: StopReason[];
+  stop_reason: StopReason;
+  usage: Usage;
+  timings: Timings;
+  plan: Plan;
+}
+
+/** What was loaded, and what runs it. */
+export interface ModelInfo {
+  /** The model's own name, or its architecture. */
+  name: string;
+  architecture: string;
+  parameters: number;
+  context_length: number;
+  vocabulary: number;
+  /** `"webgpu"` or `"cpu"`. */
+  device: "webgpu" | "cpu";
+  /** The adapter's own words. */
+  adapter: string;
+  /** Whether the adapter is a program on the CPU. */
+  software: boolean;
+  kv_cache: "f16" | "f32";
+  weight_bytes: number;
+  cache_bytes: number;
+  /** What was chosen and why, a line each. */
+  notes: string[];
+  /** What did not go as asked, such as a cache without room. */
+  warnings: string[];
+}
+
+/** What a model has done since it was loaded. */
+export interface Stats {
+  generations: number;
+  prompt_tokens: number;
+  completion_tokens: number;
+  /** Milliseconds from the start of the last generation to its first token. */
+  time_to_first_token: number | null;
+  prefill_tokens_per_second: number | null;
+  decode_tokens_per_second: number | null;
+  cache_bytes_reserved: number;
+  cache_bytes_used: number;
+  /** The share of generations that ended because there was no room or no allowance left. */
+  truncation_rate: number | null;
+  stop_reasons: Partial<Record<StopReason, number>>;
+}
+
+/** Options of `tokenizer.apply_chat_template`; further keys become variables of the template. */
+export interface ChatTemplateOptions {
+  /** A template used instead of the model's own. */
+  chat_template?: string;
+  tools?: readonly unknown[];
+  documents?: readonly unknown[];
+  /** End with the beginning of an answer. Default false, as in Hugging Face. */
+  add_generation_prompt?: boolean;
+  /** Leave the last message open, so that the model goes on with it. */
+  continue_final_message?: boolean;
+  [variable: string]: unknown;
+}
+
+/** The logits of every position of an input. */
+export interface Logits {
+  /** `shape[0] × shape[1]` values, row after row. */
+  data: Float32Array;
+  /** Tokens, vocabulary. */
+  shape: [tokens: number, vocabulary: number];
+}
