@@ -91,7 +91,8 @@ pub struct WeightSpec {
 impl WeightSpec {
     /// Blocks in the whole weight.
     pub fn blocks(&self) -> usize {
-        self.rows * self.columns / self.dtype.block_len()
+        // In this order the product is at most the bytes, which fit where the values might not.
+        self.rows * (self.columns / self.dtype.block_len())
     }
 
     /// Bytes in the file.

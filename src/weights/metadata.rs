@@ -19,7 +19,9 @@ pub enum Value {
     String(String),
     /// A list of texts.
     Strings(Vec<String>),
-    /// A list of integers.
+    /// A list of unsigned bytes: opaque data, which no getter takes for numbers.
+    Bytes(Vec<u8>),
+    /// A list of any other integers.
     Integers(Vec<i64>),
     /// A list of floats.
     Floats(Vec<f64>),
@@ -111,6 +113,7 @@ impl Value {
                 format!("the text {:?}", text.chars().take(40).collect::<String>())
             }
             Self::Strings(texts) => format!("a list of {} texts", texts.len()),
+            Self::Bytes(bytes) => format!("a list of {} unsigned bytes", bytes.len()),
             Self::Integers(numbers) => format!("a list of {} integers", numbers.len()),
             Self::Floats(numbers) => format!("a list of {} floats", numbers.len()),
             Self::Bools(values) => format!("a list of {} truth values", values.len()),

@@ -1,12 +1,14 @@
 //! Model files: header → index of named tensors; then blocks, as they arrive.
 //!
-//! Nothing here knows where bytes come from, and nothing holds a whole file. [`gguf`] reads the
-//! header from a stream and then names the tensor that each further byte belongs to.
+//! Nothing here knows where bytes come from, and nothing holds a whole file. [`gguf::Header`] reads
+//! the header from a stream; [`TensorStream`] then gives each further byte to its tensor.
 
 pub mod gguf;
 mod metadata;
+mod stream;
 
 pub use metadata::{Metadata, Value};
+pub use stream::TensorStream;
 
 use crate::tensor::WeightSpec;
 
@@ -17,13 +19,15 @@ pub struct Index {
     pub metadata: Metadata,
     /// Tensors in the order of their offsets.
     pub tensors: Vec<TensorInfo>,
+    /// Where the header ends, in bytes from the beginning of the file; no tensor begins before.
+    pub header_bytes: u64,
 }
 
 /// One tensor of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TensorInfo {
-    /// Name, element type, and shape as a matrix: the last dimension is `columns`, the product of the
-    /// others `rows`.
+    /// Name, element type, and shape as a matrix: the innermost dimension (GGUF names it first) is
+    /// `columns`, the product of the others `rows`.
     pub spec: WeightSpec,
     /// Where its data begins, in bytes from the beginning of the file.
     pub offset: u64,

@@ -1,0 +1,105 @@
+//! Tensor data as it arrives: which blocks of which tensor each further byte belongs to.
+
+use super::{Index, TensorInfo};
+use crate::error::{Error, Result};
+
+/// Gives whole blocks to their tensors, in the order of a file, and keeps at most two blocks.
+///
+/// Every piece begins at an even block and holds an even number of them; only the last piece of a
+/// tensor may be odd. That is what [`repack`](crate::tensor::repack) needs, where two blocks share
+/// a word.
+pub struct TensorStream {
+    tensors: Vec<TensorInfo>,
+    /// The tensor whose bytes come next; all before it are complete.
+    current: usize,
+    /// Position in the file of the next byte.
+    position: u64,
+    /// The beginning of a pair of blocks.
+    remainder: Vec<u8>,
+}
+
+impl TensorStream {
+    /// A stream that begins where the header of `index` ends.
+    pub fn new(index: &Index) -> Self {
+        Self {
+            tensors: index.tensors.clone(),
+            current: 0,
+            position: index.header_bytes,
+            remainder: Vec::new(),
+        }
+    }
+
+    /// Takes the next bytes of the file, cut anywhere, and calls `emit` with the number of a tensor
+    /// in the index, the number of a block in it, and whole blocks from that one on. What can be is
+    /// passed on without a copy; padding between tensors and after the last is passed over.
+    ///
+    /// # Errors
+    /// Those of `emit`, at once.
+    pub fn push(
+        &mut self,
+        mut bytes: &[u8],
+        emit: &mut dyn FnMut(usize, usize, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        while let Some(tensor) = self.tensors.get(self.current) {
+            if bytes.is_empty() {
+                return Ok(());
+            }
+            let gap = tensor.offset.saturating_sub(self.position);
+            if gap > 0 {
+                let skipped = gap.min(bytes.len() as u64);
+                bytes = &bytes[skipped as usize..];
+                self.position += skipped;
+                continue;
+            }
+            // Below, lengths are of one tensor, which fits `usize`.
+            let (total, block) = (tensor.spec.bytes(), tensor.spec.dtype.block_bytes());
+            let begun = (self.position - tensor.offset) as usize;
+            let left = total - begun;
+            let kept = self.remainder.len();
+            let first = (begun - kept) / block;
+            let taken = if kept > 0 {
+                // Complete the pair first; at the end of a tensor it may be a single block.
+                let taken = (2 * block - kept).min(left).min(bytes.len());
+                self.remainder.extend_from_slice(&bytes[..taken]);
+                if self.remainder.len() == 2 * block || taken == left {
+                    emit(self.current, first, &self.remainder)?;
+                    self.remainder.clear();
+                }
+                taken
+            } else {
+                let taken = left.min(bytes.len());
+                let whole = if taken == left {
+                    taken
+                } else {
+                    taken - taken % (2 * block)
+                };
+                if whole > 0 {
+                    emit(self.current, first, &bytes[..whole])?;
+                }
+                self.remainder.extend_from_slice(&bytes[whole..taken]);
+                taken
+            };
+            bytes = &bytes[taken..];
+            self.position += taken as u64;
+            if taken == left {
+                self.current += 1;
+            }
+        }
+        self.position += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Fails unless every tensor is complete, naming the first that is not.
+    pub fn finish(&self) -> Result<()> {
+        let Some(tensor) = self.tensors.get(self.current) else {
+            return Ok(());
+        };
+        let arrived = self.position.saturating_sub(tensor.offset);
+        let message = format!(
+            "the file ends at byte {}, after {arrived} of the {} bytes of this tensor; it was cut short",
+            self.position,
+            tensor.spec.bytes()
+        );
+        Err(Error::weights(&tensor.spec.name, message))
+    }
+}

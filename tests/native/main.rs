@@ -1,0 +1,6 @@
+//! Tests that need no graphics adapter.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod gguf;

@@ -1,0 +1,7 @@
+//! What tests share. Each test binary uses its own part.
+#![allow(dead_code, reason = "no test binary uses everything")]
+
+pub mod gguf;
+pub mod model;
+pub mod quantise;
+pub mod random;
