@@ -1,0 +1,43 @@
+//! Top-k: removes tokens that score strictly less than the k-th best, so ties with it stay.
+//! Source: Fan et al. 2018; `TopKLogitsWarper`.
+
+use super::{Context, Processor, Scratch};
+
+/// Keeps the k best tokens.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TopK {
+    k: usize,
+    keep: usize,
+}
+
+impl TopK {
+    /// Keeps the `k` best tokens, at least `keep`.
+    pub fn new(k: usize, keep: usize) -> Self {
+        Self { k, keep }
+    }
+}
+
+impl Processor for TopK {
+    fn name(&self) -> &'static str {
+        "top_k"
+    }
+
+    fn args(&self) -> Vec<(&'static str, f64)> {
+        vec![("top_k", self.k as f64)]
+    }
+
+    fn process(&self, _: &Context, scores: &mut [f32], scratch: &mut Scratch) {
+        let k = self.k.max(self.keep);
+        if k >= scores.len() {
+            return;
+        }
+        scratch.values.clear();
+        scratch.values.extend_from_slice(scores);
+        let (_, &mut last, _) = scratch
+            .values
+            .select_nth_unstable_by(k - 1, |a, b| b.total_cmp(a));
+        for score in scores.iter_mut().filter(|score| **score < last) {
+            *score = f32::NEG_INFINITY;
+        }
+    }
+}

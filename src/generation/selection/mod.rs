@@ -1,0 +1,104 @@
+//! Selection: one token from processed scores.
+//!
+//! A row that offers no distribution (NaN, +∞, or every token removed) is an error that says so; no
+//! token is ever chosen by default.
+
+mod philox;
+
+pub use philox::philox4x32;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// How a token is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Selection {
+    /// The token with the greatest score; the lowest id among equal ones.
+    Greedy,
+    /// A draw from the softmax of the scores.
+    Multinomial {
+        /// Key of the random numbers; at most 2⁵³ − 1, so that JavaScript can hold it.
+        seed: u64,
+    },
+}
+
+/// Which draw of a call this is. Draws with different places are independent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Draw {
+    /// The sequence's index in the call.
+    pub sequence: u32,
+    /// Tokens generated before it.
+    pub step: u32,
+}
+
+impl Selection {
+    /// The name in the plan.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Greedy => "greedy",
+            Self::Multinomial { .. } => "multinomial",
+        }
+    }
+
+    /// Chooses a token id from `scores`, one for each id.
+    pub fn select(&self, scores: &[f32], draw: Draw) -> Result<u32> {
+        check(scores)?;
+        let best = match *self {
+            Self::Greedy => argmax(scores.iter().map(|&score| f64::from(score))),
+            Self::Multinomial { seed } => argmax(noisy(scores, seed, draw)),
+        };
+        best.ok_or_else(|| invalid("every token was removed: nothing is left to choose from"))
+    }
+}
+
+/// The scores with independent Gumbel noise: the greatest is a draw from their softmax.
+///
+/// `argmax(sᵢ + gᵢ)`, `gᵢ = −ln(−ln uᵢ)`, is distributed as softmax(s) (Gumbel 1954; Maddison et al.
+/// 2014). The noise of an id depends on seed, draw and id only, so neither the order of evaluation nor
+/// what was drawn before matters.
+fn noisy(scores: &[f32], seed: u64, draw: Draw) -> impl Iterator<Item = f64> {
+    let key = [seed as u32, (seed >> 32) as u32];
+    let mut block = (u32::MAX, [0; 4]);
+    scores.iter().enumerate().map(move |(id, &score)| {
+        if score == f32::NEG_INFINITY {
+            return f64::NEG_INFINITY;
+        }
+        // One evaluation of the generator serves four neighbouring ids.
+        let (group, lane) = (id as u32 / 4, id % 4);
+        if block.0 != group {
+            block = (group, philox4x32([group, draw.step, draw.sequence, 0], key));
+        }
+        f64::from(score) - (-uniform(block.1[lane]).ln()).ln()
+    })
+}
+
+/// A uniform number in the open interval (0, 1): 2³² equal cells, each by its middle.
+fn uniform(bits: u32) -> f64 {
+    (f64::from(bits) + 0.5) / 4_294_967_296.0
+}
+
+/// The index of the greatest value above −∞; the lowest among equal ones.
+fn argmax(values: impl Iterator<Item = f64>) -> Option<u32> {
+    let mut best = None;
+    let mut greatest = f64::NEG_INFINITY;
+    for (id, value) in values.enumerate() {
+        if value > greatest {
+            (best, greatest) = (Some(id as u32), value);
+        }
+    }
+    best
+}
+
+fn check(scores: &[f32]) -> Result<()> {
+    let bad = |score: &f32| score.is_nan() || *score == f32::INFINITY;
+    match scores.iter().position(bad) {
+        None => Ok(()),
+        Some(id) => Err(invalid(format!(
+            "the score of token {id} is {}, allowed: finite numbers, and −∞ for removed tokens",
+            scores[id]
+        ))),
+    }
+}
+
+fn invalid(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidScores, message)
+}
