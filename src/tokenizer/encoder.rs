@@ -1,0 +1,82 @@
+//! Text → ids through the `tokenizers` crate: the only file that drives its pipeline.
+
+use ::tokenizers::{
+    AddedToken, Model, TokenizerImpl,
+    decoders::fuse::Fuse,
+    models::ModelWrapper,
+    normalizers::NormalizerWrapper,
+    pre_tokenizers::{PreTokenizerWrapper, byte_level::ByteLevel},
+};
+
+use super::invalid;
+use crate::error::Result;
+
+/// The crate's pipeline up to the ids. What comes after (special tokens around the text, decoding) is
+/// ours, so the last two types only fill their places.
+type Pipeline =
+    TokenizerImpl<ModelWrapper, NormalizerWrapper, PreTokenizerWrapper, ByteLevel, Fuse>;
+
+/// Turns text into ids.
+#[derive(Clone)]
+pub(super) struct Encoder {
+    pipeline: Pipeline,
+    len: usize,
+}
+
+impl Encoder {
+    /// An encoder; `added` are the tokens that are recognised whole.
+    ///
+    /// # Errors
+    /// The added tokens cannot be searched for.
+    pub fn new(
+        model: impl Into<ModelWrapper>,
+        normalizer: Option<NormalizerWrapper>,
+        pre_tokenizer: Option<PreTokenizerWrapper>,
+        added: Vec<AddedToken>,
+    ) -> Result<Self> {
+        let mut pipeline = Pipeline::new(model.into());
+        pipeline.with_pre_tokenizer(pre_tokenizer);
+        pipeline
+            .with_normalizer(normalizer)
+            .and_then(|pipeline| pipeline.add_tokens(added))
+            .map_err(|e| invalid(format!("the added tokens cannot be used: {e}")))?;
+        let in_model = pipeline.get_model().get_vocab().into_values().max();
+        let added = pipeline
+            .get_added_vocabulary()
+            .get_vocab()
+            .values()
+            .copied()
+            .max();
+        let len = in_model.max(added).map_or(0, |id| id as usize + 1);
+        Ok(Self { pipeline, len })
+    }
+
+    /// The ids of a text, with nothing added.
+    pub fn encode(&self, text: &str) -> Result<Vec<u32>> {
+        let encoding = self
+            .pipeline
+            .encode_fast(text, false)
+            .map_err(|e| invalid(format!("the text cannot be encoded: {e}")))?;
+        Ok(encoding.get_ids().to_vec())
+    }
+
+    /// One more than the highest id.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The id of a token.
+    pub fn id(&self, token: &str) -> Option<u32> {
+        self.pipeline.token_to_id(token)
+    }
+
+    /// The token of an id, in the form that decoding starts from.
+    pub fn token(&self, id: u32) -> Option<String> {
+        self.pipeline.id_to_token(id)
+    }
+
+    /// Whether a token is special.
+    pub fn is_special(&self, token: &str) -> bool {
+        self.pipeline.get_added_vocabulary().is_special_token(token)
+    }
+}

@@ -1,0 +1,126 @@
+//! The pre-tokenisers that GGUF files name in `tokenizer.ggml.pre`.
+//!
+//! The names are llama.cpp's (`src/llama-vocab.cpp`); the patterns are those that the model families
+//! publish in their `tokenizer.json`, so that ids equal Hugging Face's.
+
+use ::tokenizers::{
+    SplitDelimiterBehavior,
+    normalizers::{NFC, NormalizerWrapper},
+    pre_tokenizers::{
+        PreTokenizerWrapper,
+        byte_level::ByteLevel,
+        digits::Digits,
+        sequence::Sequence,
+        split::{Split, SplitPattern},
+    },
+};
+
+use crate::error::{Error, Result};
+
+/// How a family of byte-level BPE tokenizers cuts text before merging.
+pub(super) struct Family {
+    /// What happens to the text first.
+    pub normalizer: Option<NormalizerWrapper>,
+    /// Cuts text into pieces and spells them in the byte-level alphabet.
+    pub pre_tokenizer: PreTokenizerWrapper,
+    /// A piece that is a token is taken whole, whatever the merges say.
+    pub ignore_merges: bool,
+    /// Whether a raw prompt begins with BOS when the file does not say.
+    pub add_bos: bool,
+}
+
+/// Every pre-tokeniser there is, by name, with the family it belongs to.
+const NAMES: [(&str, Kind); 13] = [
+    ("gpt-2", Kind::Gpt2),
+    ("phi-2", Kind::Gpt2),
+    ("default", Kind::Default),
+    ("smollm", Kind::Digits),
+    ("starcoder", Kind::Digits),
+    ("refact", Kind::Digits),
+    ("llama-bpe", Kind::Llama3),
+    ("llama3", Kind::Llama3),
+    ("llama-v3", Kind::Llama3),
+    ("lfm2", Kind::Llama3),
+    ("dbrx", Kind::Cl100k),
+    ("smaug-bpe", Kind::Cl100k),
+    ("qwen2", Kind::Qwen2),
+];
+
+#[derive(Clone, Copy)]
+enum Kind {
+    /// The GPT-2 pattern.
+    Gpt2,
+    /// What llama.cpp falls back to: punctuation apart, then GPT-2, then digits in threes.
+    Default,
+    /// Every digit apart, then the GPT-2 pattern.
+    Digits,
+    /// The Llama 3 pattern, tokens taken whole, BOS.
+    Llama3,
+    /// The same pattern without the rest.
+    Cl100k,
+    /// The same pattern with single digits, on text in normal form C.
+    Qwen2,
+}
+
+/// The Llama 3 pattern; digits go in groups of up to three.
+const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+/// The Qwen 2 pattern; digits go alone.
+const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+
+/// The family that a file's `tokenizer.ggml.pre` names.
+///
+/// # Errors
+/// The name is not known: with the wrong pattern the ids would be wrong without anyone noticing.
+pub(super) fn family(name: &str) -> Result<Family> {
+    let Some((_, kind)) = NAMES.iter().find(|(known, _)| *known == name) else {
+        let known: Vec<_> = NAMES.iter().map(|(known, _)| *known).collect();
+        return Err(Error::unsupported(format!(
+            "tokenizer.ggml.pre is {name:?}, supported are {}",
+            known.join(", ")
+        )));
+    };
+    let plain = |parts: Vec<PreTokenizerWrapper>| Family {
+        normalizer: None,
+        pre_tokenizer: Sequence::new(parts).into(),
+        ignore_merges: false,
+        add_bos: false,
+    };
+    Ok(match kind {
+        Kind::Gpt2 => plain(vec![byte_level(true)]),
+        Kind::Default => plain(vec![
+            split(r"[\p{P}\$\+<=>\^~\|]+")?,
+            split(GPT2)?,
+            split(r"\p{N}+")?,
+            split("[0-9][0-9][0-9]")?,
+            byte_level(false),
+        ]),
+        Kind::Digits => plain(vec![Digits::new(true).into(), byte_level(true)]),
+        Kind::Cl100k => plain(vec![split(LLAMA3)?, byte_level(false)]),
+        Kind::Llama3 => Family {
+            ignore_merges: true,
+            add_bos: true,
+            ..plain(vec![split(LLAMA3)?, byte_level(false)])
+        },
+        Kind::Qwen2 => Family {
+            normalizer: Some(NFC.into()),
+            ..plain(vec![split(QWEN2)?, byte_level(false)])
+        },
+    })
+}
+
+/// The GPT-2 pattern, for use between other patterns.
+const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
+
+fn byte_level(gpt2_pattern: bool) -> PreTokenizerWrapper {
+    ByteLevel::new(false, true, gpt2_pattern).into()
+}
+
+fn split(pattern: &str) -> Result<PreTokenizerWrapper> {
+    Split::new(
+        SplitPattern::Regex(pattern.into()),
+        SplitDelimiterBehavior::Isolated,
+        false,
+    )
+    .map(Into::into)
+    .map_err(|e| Error::internal(format!("the pattern {pattern:?} does not compile: {e}")))
+}

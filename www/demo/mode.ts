@@ -1,0 +1,58 @@
+/** What chat and completion share: streaming into an element and saying how it ended. */
+
+import type { GenerationConfig, GenerationResult, Input, Model, StopReason } from "decant";
+import { Reader, say } from "./announce.js";
+import { duration, plural, rate } from "./format.js";
+import type { Runner } from "./runner.js";
+
+/** Why an answer ended, in words. */
+const REASONS: Record<StopReason, string> = {
+  eos: "the model ended it",
+  max_new_tokens: "cut at max_new_tokens",
+  max_length: "cut at max_length",
+  max_time: "cut at max_time",
+  stop_string: "ended at a stop string",
+  aborted: "stopped by you",
+  context_full: "the context is full",
+};
+
+/** Streams an answer into `target`, as plain text that grows, and reads it out at a calm pace. */
+export async function stream(
+  runner: Runner,
+  model: Model,
+  input: Input,
+  config: GenerationConfig,
+  target: HTMLElement,
+  onText: (piece: string) => void,
+): Promise<GenerationResult> {
+  const node = target.appendChild(document.createTextNode(""));
+  const reader = new Reader();
+  target.dataset["streaming"] = "waiting";
+  target.setAttribute("aria-busy", "true");
+  say("Reading the prompt");
+  try {
+    const result = await runner.run(model, input, config, (piece) => {
+      target.dataset["streaming"] = "text";
+      node.appendData(piece);
+      reader.push(piece);
+      onText(piece);
+    });
+    reader.finish(`Finished: ${REASONS[result.stop_reason]}.`);
+    return result;
+  } finally {
+    delete target.dataset["streaming"];
+    target.removeAttribute("aria-busy");
+  }
+}
+
+/** One line about a finished answer: why it ended, how long it is, how fast it came. */
+export function outcome({ stop_reason, usage, timings }: GenerationResult): string {
+  return [
+    `${stop_reason}: ${REASONS[stop_reason]}`,
+    plural(usage.completion_tokens, "token"),
+    ...(timings.decode_tokens_per_second === null
+      ? []
+      : [`${rate(timings.decode_tokens_per_second)} tok/s`]),
+    `first after ${duration(timings.time_to_first_token)}`,
+  ].join(" · ");
+}

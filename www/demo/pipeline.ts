@@ -1,0 +1,104 @@
+/** The pipeline panel: every stage in order, every knob at the stage it acts on, lit where it runs. */
+
+import type { Model, Plan } from "decant";
+import { control, type Control, type KnobState } from "./control.js";
+import { byId, element, setText } from "./dom.js";
+import { failure } from "./errors.js";
+import { KNOBS, type Knob, type Stage } from "./knobs.js";
+import { optionOf, stateOf, type Explained } from "./plan.js";
+import { PRESETS, type Settings } from "./settings.js";
+
+const PRESET_NAMES: [keyof typeof PRESETS, string, string][] = [
+  ["untouched", "Untouched", "Send nothing: the model file and the library decide"],
+  ["balanced", "Balanced", "Sampling at temperature 0.7 with top_p 0.9"],
+  ["inventive", "Inventive", "Sampling at temperature 1.1 with min_p 0.05"],
+];
+
+/** Asks the model for a new plan whenever a setting changes, and hands it to everyone who draws it. */
+export class Pipeline extends EventTarget {
+  readonly #settings: Settings;
+  readonly #controls: [Knob, Control][];
+  #model: Model | null = null;
+  #asked = 0;
+  #explained: Explained | null = null;
+  #lastPlan: Plan | null = null;
+
+  constructor(settings: Settings) {
+    super();
+    this.#settings = settings;
+    this.#controls = KNOBS.map((knob) => [knob, control(knob, settings)]);
+    for (const [knob, { root }] of this.#controls) byId(`${knob.stage}-knobs`).append(root);
+    byId("presets").append(
+      ...PRESET_NAMES.map(([name, label, title]) => {
+        const button = element("button", { type: "button", title }, label);
+        button.addEventListener("click", () => settings.replace(PRESETS[name]));
+        return button;
+      }),
+    );
+    settings.addEventListener("change", () => void this.refresh());
+    this.#draw();
+  }
+
+  /** The latest answer of `explain`, or `null` while no model is loaded. */
+  get explained(): Explained | null {
+    return this.#explained;
+  }
+
+  setModel(model: Model | null): void {
+    this.#model = model;
+    this.#explained = null;
+    this.#lastPlan = null;
+    void this.refresh();
+  }
+
+  /** Asks for the plan again. Of several answers under way only the newest is drawn. */
+  async refresh(): Promise<void> {
+    const turn = ++this.#asked;
+    if (this.#model !== null) {
+      let explained: Explained;
+      try {
+        explained = { plan: await this.#model.explain(this.#settings.config()) };
+      } catch (error) {
+        explained = { error, last: this.#lastPlan };
+      }
+      if (turn !== this.#asked) return;
+      if ("plan" in explained) this.#lastPlan = explained.plan;
+      this.#explained = explained;
+    }
+    this.#draw();
+    this.dispatchEvent(new Event("change"));
+  }
+
+  #draw(): void {
+    const states = new Map<Knob, KnobState | null>(
+      this.#controls.map(([knob]) => [knob, this.#explained && stateOf(knob, this.#explained)]),
+    );
+    for (const [knob, { update }] of this.#controls) update(states.get(knob) ?? null);
+
+    for (const stage of ["processors", "selection", "stopping"] satisfies Stage[]) {
+      setText(byId(`${stage}-summary`), summary(stage, this.#explained));
+    }
+    // What belongs to no knob is said at the top; nothing the package says is lost.
+    const unplaced = unplacedNotes(this.#explained, states);
+    byId("plan-notes").hidden = unplaced.length === 0;
+    setText(byId("plan-notes"), unplaced.join(" "));
+  }
+}
+
+function summary(stage: Stage, explained: Explained | null): string {
+  if (explained === null) return "";
+  if ("error" in explained) return "no plan";
+  const { plan } = explained;
+  if (stage === "selection") return plan.strategy;
+  const length = plan[stage].length;
+  return length === 0 ? "none active" : `${length} active`;
+}
+
+function unplacedNotes(explained: Explained | null, states: Map<Knob, KnobState | null>): string[] {
+  if (explained === null) return [];
+  if ("error" in explained) {
+    return [...states.values()].some((state) => state?.note) ? [] : [failure(explained.error).text];
+  }
+  const keys = new Set<string>(KNOBS.map((knob) => knob.key));
+  return explained.plan.warnings.filter((warning) => !keys.has(optionOf(warning)));
+}
