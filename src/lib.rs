@@ -13,3 +13,6 @@ pub mod tape;
 pub mod tensor;
 pub mod tokenizer;
 pub mod weights;
+
+#[cfg(target_arch = "wasm32")]
+mod web;
