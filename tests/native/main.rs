@@ -4,3 +4,5 @@
 mod support;
 
 mod gguf;
+mod model;
+mod tidy;

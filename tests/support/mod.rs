@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "no test binary uses everything")]
 
 pub mod gguf;
+pub mod golden;
 pub mod model;
 pub mod quantise;
 pub mod random;

@@ -1,0 +1,227 @@
+//! Golden checkpoints of Hugging Face, as tensors under the names that GGUF files use.
+
+use std::{collections::BTreeMap, fs, path::PathBuf};
+
+use decant::{
+    tensor::{DType, WeightSpec},
+    weights::{Index, Metadata, TensorInfo, Value},
+};
+
+/// A checkpoint of the Llama family with the metadata of a GGUF file.
+pub struct Checkpoint {
+    pub metadata: BTreeMap<String, Value>,
+    /// Shape and bytes; query and key rows permuted as in GGUF files of this family.
+    pub tensors: Vec<(WeightSpec, Vec<u8>)>,
+}
+
+/// One prompt and what the model says to it, run alone.
+pub struct Forward {
+    pub input_ids: Vec<u32>,
+    /// Tokens × vocabulary.
+    pub logits: Vec<f32>,
+}
+
+impl Checkpoint {
+    /// The header that a file of this checkpoint would have.
+    pub fn index(&self) -> Index {
+        let mut offset = 0;
+        let tensors = self.tensors.iter().map(|(spec, bytes)| {
+            let info = TensorInfo {
+                spec: spec.clone(),
+                offset,
+            };
+            offset += bytes.len() as u64;
+            info
+        });
+        Index {
+            tensors: tensors.collect(),
+            metadata: Metadata(self.metadata.clone()),
+        }
+    }
+
+    /// Exchanges two rows of a tensor.
+    pub fn swap_rows(&mut self, name: &str, a: usize, b: usize) {
+        let (spec, bytes) = self
+            .tensors
+            .iter_mut()
+            .find(|(spec, _)| spec.name == name)
+            .unwrap();
+        let row = spec.bytes() / spec.rows;
+        for i in 0..row {
+            bytes.swap(a * row + i, b * row + i);
+        }
+    }
+}
+
+/// Where the golden data lies.
+pub fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/goldens")
+}
+
+/// The checkpoint in `models/<name>`.
+pub fn checkpoint(name: &str) -> Checkpoint {
+    let folder = folder().join("models").join(name);
+    let config: serde_json::Value =
+        serde_json::from_slice(&fs::read(folder.join("config.json")).unwrap()).unwrap();
+    let number = |key: &str| config[key].as_u64().unwrap();
+    let (heads, kv_heads, head_dim) = (
+        number("num_attention_heads"),
+        number("num_key_value_heads"),
+        number("head_dim"),
+    );
+    let unsigned = [
+        ("block_count", number("num_hidden_layers")),
+        ("context_length", number("max_position_embeddings")),
+        ("embedding_length", number("hidden_size")),
+        ("feed_forward_length", number("intermediate_size")),
+        ("attention.head_count", heads),
+        ("attention.head_count_kv", kv_heads),
+        ("attention.key_length", head_dim),
+        ("attention.value_length", head_dim),
+        ("vocab_size", number("vocab_size")),
+    ];
+    let mut metadata: BTreeMap<_, _> = unsigned
+        .iter()
+        .map(|&(key, n)| (format!("llama.{key}"), Value::Unsigned(n)))
+        .collect();
+    metadata.insert("general.architecture".into(), Value::String("llama".into()));
+    let epsilon = config["rms_norm_eps"].as_f64().unwrap();
+    metadata.insert(
+        "llama.attention.layer_norm_rms_epsilon".into(),
+        Value::Float(epsilon),
+    );
+    let theta = config["rope_parameters"]["rope_theta"].as_f64().unwrap();
+    metadata.insert("llama.rope.freq_base".into(), Value::Float(theta));
+
+    let tensors = safetensors(&folder.join("model.safetensors"))
+        .into_iter()
+        .map(|mut tensor| {
+            let name = gguf_name(&tensor.name);
+            match name.rsplit('.').nth(1) {
+                Some("attn_q") => tensor.permute(heads as usize),
+                Some("attn_k") => tensor.permute(kv_heads as usize),
+                _ => {}
+            }
+            let (columns, rows) = (
+                *tensor.shape.last().unwrap(),
+                tensor.shape[..tensor.shape.len() - 1].iter().product(),
+            );
+            (
+                WeightSpec {
+                    name,
+                    dtype: tensor.dtype,
+                    rows,
+                    columns,
+                },
+                tensor.bytes,
+            )
+        });
+    Checkpoint {
+        metadata,
+        tensors: tensors.collect(),
+    }
+}
+
+/// The prompts of `models/<name>/forward.safetensors`.
+pub fn forward(name: &str) -> Vec<Forward> {
+    let tensors = safetensors(
+        &folder()
+            .join("models")
+            .join(name)
+            .join("forward.safetensors"),
+    );
+    let get = |name: String| tensors.iter().find(|tensor| tensor.name == name).unwrap();
+    let prompt = |i: usize| Forward {
+        input_ids: words(&get(format!("{i}.input_ids")).bytes),
+        logits: words(&get(format!("{i}.logits")).bytes)
+            .into_iter()
+            .map(f32::from_bits)
+            .collect(),
+    };
+    vec![prompt(0), prompt(1)]
+}
+
+struct Tensor {
+    name: String,
+    dtype: DType,
+    shape: Vec<usize>,
+    bytes: Vec<u8>,
+}
+
+impl Tensor {
+    /// From Hugging Face's order of a head's rows, halves, to GGUF's, neighbours.
+    fn permute(&mut self, heads: usize) {
+        let row = self.bytes.len() / self.shape[0];
+        let head = self.shape[0] / heads;
+        let order = (0..self.shape[0]).map(|at| {
+            let (start, within) = (at / head * head, at % head);
+            start + within / 2 + within % 2 * (head / 2)
+        });
+        self.bytes = order
+            .flat_map(|from| self.bytes[from * row..][..row].to_vec())
+            .collect();
+    }
+}
+
+fn safetensors(path: &PathBuf) -> Vec<Tensor> {
+    let file = fs::read(path).unwrap();
+    let header = u64::from_le_bytes(file[..8].try_into().unwrap()) as usize;
+    let data = &file[8 + header..];
+    let header: serde_json::Map<_, _> = serde_json::from_slice(&file[8..8 + header]).unwrap();
+    let tensors = header
+        .into_iter()
+        .filter(|(name, _)| name != "__metadata__")
+        .map(|(name, entry)| {
+            let numbers = |key: &str| -> Vec<usize> {
+                entry[key]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .map(|n| n.as_u64().unwrap() as usize)
+                    .collect()
+            };
+            let dtype = match entry["dtype"].as_str().unwrap() {
+                // Ids are only ever read as words.
+                "F32" | "I32" => DType::F32,
+                "F16" => DType::F16,
+                "BF16" => DType::BF16,
+                other => panic!("{name}: {other}"),
+            };
+            let range = numbers("data_offsets");
+            Tensor {
+                dtype,
+                shape: numbers("shape"),
+                bytes: data[range[0]..range[1]].to_vec(),
+                name,
+            }
+        });
+    tensors.collect()
+}
+
+fn words(bytes: &[u8]) -> Vec<u32> {
+    bytes
+        .chunks_exact(4)
+        .map(|word| u32::from_le_bytes(word.try_into().unwrap()))
+        .collect()
+}
+
+fn gguf_name(name: &str) -> String {
+    let parts = [
+        ("model.embed_tokens", "token_embd"),
+        ("model.norm", "output_norm"),
+        ("lm_head", "output"),
+        ("model.layers", "blk"),
+        ("self_attn.q_proj", "attn_q"),
+        ("self_attn.k_proj", "attn_k"),
+        ("self_attn.v_proj", "attn_v"),
+        ("self_attn.o_proj", "attn_output"),
+        ("mlp.gate_proj", "ffn_gate"),
+        ("mlp.up_proj", "ffn_up"),
+        ("mlp.down_proj", "ffn_down"),
+        ("input_layernorm", "attn_norm"),
+        ("post_attention_layernorm", "ffn_norm"),
+    ];
+    parts
+        .iter()
+        .fold(name.to_owned(), |name, (from, to)| name.replace(from, to))
+}
