@@ -92,27 +92,38 @@ export interface Timings {
   decode_tokens_per_second: number | null;
 }
 
-/** One stage of the plan: what it is called, its values, and where it runs. */
+/** The layer that an option's value came from. */
+export type ValueSource = "call" | "generation_config.json" | "model config" | "library default";
+
+/** One stage of the plan: what it is called, what it was told, and which layer asked for it. */
 export interface PlanStage {
   name: string;
   args: Record<string, unknown>;
+  source: ValueSource;
 }
 
-/** Where an option's value came from. */
-export type ValueSource = "call" | "generation_config" | "model_config" | "default";
+/** A setting that does not do what its writer may expect. */
+export interface PlanWarning {
+  field: string;
+  message: string;
+}
 
 /** What `generate` will do with a config, in plain data. */
 export interface Plan {
-  /** How a token is chosen. */
-  strategy: "greedy" | "sample";
-  /** What happens to the scores before that, in order. */
-  processors: PlanStage[];
-  /** What ends the answer, in order. */
-  stopping: PlanStage[];
+  /** How tokens follow one another, by Hugging Face's name of the mode. */
+  strategy: "greedy_search" | "sample";
   /** Every option with its value and who gave it. */
   values: Record<string, { value: unknown; source: ValueSource }>;
-  /** Settings that have no effect, and why. */
-  warnings: string[];
+  /** What changes the scores, in order. */
+  processors: PlanStage[];
+  /** What chooses a token. */
+  selection: { name: "greedy" | "multinomial"; args: { seed?: number } };
+  /** What ends the answer, in order: the first that does names the reason. */
+  stopping: PlanStage[];
+  /** Where processors, selection and criteria run. */
+  home: "host";
+  /** What was set and has no effect, or less than it says. */
+  warnings: PlanWarning[];
 }
 
 /** An answer. The lists have an entry for each sequence; `text` and `stop_reason` are the first's. */

@@ -6,3 +6,4 @@ mod support;
 mod gguf;
 mod model;
 mod tidy;
+mod typescript;

@@ -5,7 +5,7 @@ import { control, type Control, type KnobState } from "./control.js";
 import { byId, element, setText } from "./dom.js";
 import { failure } from "./errors.js";
 import { KNOBS, type Knob, type Stage } from "./knobs.js";
-import { optionOf, stateOf, type Explained } from "./plan.js";
+import { stateOf, type Explained } from "./plan.js";
 import { PRESETS, type Settings } from "./settings.js";
 
 const PRESET_NAMES: [keyof typeof PRESETS, string, string][] = [
@@ -100,5 +100,7 @@ function unplacedNotes(explained: Explained | null, states: Map<Knob, KnobState 
     return [...states.values()].some((state) => state?.note) ? [] : [failure(explained.error).text];
   }
   const keys = new Set<string>(KNOBS.map((knob) => knob.key));
-  return explained.plan.warnings.filter((warning) => !keys.has(optionOf(warning)));
+  return explained.plan.warnings
+    .filter(({ field }) => !keys.has(field))
+    .map(({ field, message }) => `${field}: ${message}`);
 }

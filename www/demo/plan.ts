@@ -7,9 +7,9 @@ import { KNOBS, show, type Knob, type KnobKey, type Stage } from "./knobs.js";
 /** The sources of a value, in words that fit beside a knob. */
 const SOURCES: Record<ValueSource, string> = {
   call: "set here",
-  generation_config: "from the model's generation_config",
-  model_config: "from the model's config",
-  default: "library default",
+  "generation_config.json": "from the model's generation_config",
+  "model config": "from the model's config",
+  "library default": "library default",
 };
 
 /** The answer of `explain`: a plan, or the error with which the package refused the settings,
@@ -30,12 +30,15 @@ export function stateOf(knob: Knob, explained: Explained): KnobState {
   }
   const { plan } = explained;
   const entry = plan.values[knob.key];
-  const warnings = plan.warnings.filter((warning) => optionOf(warning) === knob.key);
+  const warnings = plan.warnings.filter((warning) => warning.field === knob.key);
   return {
     value: entry?.value,
     source: entry === undefined ? "" : SOURCES[entry.source],
     place: placeOf(knob, plan),
-    note: warnings.length === 0 ? undefined : { text: warnings.join(" "), refused: false },
+    note:
+      warnings.length === 0
+        ? undefined
+        : { text: warnings.map(({ message }) => message).join(" "), refused: false },
   };
 }
 
@@ -59,11 +62,6 @@ export function steps(plan: Plan): Step[] {
     { stage: "selection", text: plan.strategy, key: "do_sample" },
     ...plan.stopping.map(({ name, args }) => of(name, "stopping", Object.values(args)[0])),
   ];
-}
-
-/** The option that a warning is about: warnings begin with its name. */
-export function optionOf(warning: string): string {
-  return /\w+/.exec(warning)?.[0] ?? "";
 }
 
 /** Why the package refused this knob, without the name that the row already shows. */
