@@ -36,6 +36,7 @@ impl Checkpoint {
         Index {
             tensors: tensors.collect(),
             metadata: Metadata(self.metadata.clone()),
+            ..Index::default()
         }
     }
 
