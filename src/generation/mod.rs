@@ -1,17 +1,36 @@
 //! The decoding loop: a prompt and a configuration become tokens, one after another.
+//!
+//! The files in reading order. What a caller writes ([`value`], [`fields`]) is merged and checked
+//! ([`config`]) and becomes a [`plan`] and token ids ([`inputs`]). The loop ([`generate`]) packs rows into
+//! forward passes (`batch`), stores keys and values in pages ([`cache`]), changes scores
+//! ([`processors`]), chooses ([`selection`]), ends sequences ([`stopping`]) and shows text
+//! ([`streamer`]). The [`engine`] is what all calls share; [`stats`] counts.
 
+mod batch;
 pub mod cache;
 pub mod config;
+pub mod engine;
 pub mod fields;
+pub mod generate;
+pub mod inputs;
 pub mod plan;
 pub mod processors;
 pub mod selection;
+mod sequence;
+pub mod stats;
 pub mod stopping;
+pub mod streamer;
 pub mod value;
 
+pub use batch::{Capacity, TapeSize};
 pub use config::{GenerationConfig, ModelFacts, Setting, Source, Warning};
+pub use engine::{Engine, EngineParts, StopHandle};
 pub use fields::FIELDS;
+pub use generate::{Event, Generation, Output};
+pub use inputs::Prompt;
 pub use plan::{Home, Plan, PlanSetting, StoppingRule, Strategy};
 pub use processors::{Applied, apply_processors};
+pub use selection::Selection;
+pub use stats::{Stats, Timings, Usage};
 pub use stopping::{Criterion, StopReason};
 pub use value::Value;

@@ -120,6 +120,21 @@ impl Plan {
         })
     }
 
+    /// The effective value of a field.
+    pub fn setting(&self, name: &str) -> Option<&PlanSetting> {
+        self.settings.iter().find(|setting| setting.name == name)
+    }
+
+    /// This plan as a description of any call: a seed that was drawn belongs to one call only.
+    pub(super) fn without_drawn_seed(mut self) -> Self {
+        for setting in &mut self.settings {
+            if setting.name == "seed" && setting.source == Source::Library {
+                setting.value = Value::Null;
+            }
+        }
+        self
+    }
+
     /// The stop strings, none of them empty.
     pub fn stop_strings(&self) -> &[String] {
         let found = self.stopping.iter().find_map(|rule| match &rule.criterion {

@@ -3,7 +3,7 @@
 //! Hugging Face evaluates all criteria and reports no reason, so the order decides only the name. An
 //! end token or stop string is a natural end and is named before a limit that is reached with it.
 
-mod stop_strings;
+pub(super) mod stop_strings;
 
 use std::fmt;
 

@@ -1,0 +1,235 @@
+//! The engine: a loaded model, ready to generate.
+//!
+//! It holds the executor with its prepared tapes, the tokenizer, the pool of cache pages and the
+//! figures of all calls. Any number of generations may run on it at once; each owns its pages.
+
+use std::{
+    cell::{Cell, RefCell},
+    fmt,
+    rc::Rc,
+};
+
+use super::{
+    batch::{Capacity, Outputs, Pending, pack},
+    cache::PagePool,
+    config::ModelFacts,
+    generate::Generation,
+    inputs::{self, Prompt},
+    plan::Plan,
+    stats::{Stats, Totals},
+    value::Value,
+};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    exec::{Executor, ExecutorInfo},
+    ops::CacheSpec,
+    tape::Step,
+    tokenizer::Tokenizer,
+};
+
+/// What an engine is made of.
+pub struct EngineParts {
+    /// The executor; weights are written and tapes prepared.
+    pub executor: Rc<dyn Executor>,
+    /// What it was prepared for.
+    pub capacity: Capacity,
+    /// Its cache.
+    pub cache: CacheSpec,
+    /// The model's vocabulary.
+    pub tokenizer: Tokenizer,
+    /// What the model says about itself.
+    pub model: ModelFacts,
+    /// What the model's `generation_config.json` holds, an object; null where there is none.
+    pub generation_config: Value,
+}
+
+/// A loaded model. Clones are handles to the same one.
+#[derive(Clone)]
+pub struct Engine(Rc<Shared>);
+
+pub(super) struct Shared {
+    /// Gone once the engine is closed.
+    executor: RefCell<Option<Rc<dyn Executor>>>,
+    pub capacity: Capacity,
+    cache: CacheSpec,
+    pub pool: PagePool,
+    pub tokenizer: Tokenizer,
+    pub model: ModelFacts,
+    generation_config: Value,
+    pub totals: RefCell<Totals>,
+    clock: Box<dyn Fn() -> f64>,
+}
+
+/// Stops a generation from anywhere, also while its next token is being computed.
+#[derive(Debug, Clone, Default)]
+pub struct StopHandle(Rc<Cell<bool>>);
+
+impl StopHandle {
+    /// Asks for the end: no further token is shown, and what was shown is the result.
+    pub fn stop(&self) {
+        self.0.set(true);
+    }
+
+    /// Whether the end was asked for.
+    pub fn is_stopped(&self) -> bool {
+        self.0.get()
+    }
+}
+
+impl Engine {
+    /// An engine of `parts` on the system's clock.
+    pub fn new(parts: EngineParts) -> Result<Self> {
+        let origin = web_time::Instant::now();
+        Self::with_clock(parts, move || origin.elapsed().as_secs_f64())
+    }
+
+    /// An engine of `parts` whose time is `clock`, in seconds that never decrease.
+    pub fn with_clock(parts: EngineParts, clock: impl Fn() -> f64 + 'static) -> Result<Self> {
+        let (cache, model) = (parts.cache, &parts.model);
+        if model.context_length > cache.pages * cache.page_size {
+            return Err(Error::internal(format!(
+                "a context of {} positions does not fit {} pages of {}",
+                model.context_length, cache.pages, cache.page_size
+            )));
+        }
+        // A generation configuration that cannot be read is the file's fault, and found while loading.
+        Plan::new(&Value::Null, &parts.generation_config, model)?;
+        Ok(Self(Rc::new(Shared {
+            executor: RefCell::new(Some(parts.executor)),
+            capacity: parts.capacity,
+            cache,
+            pool: PagePool::new(cache.pages, cache.page_size),
+            tokenizer: parts.tokenizer,
+            model: parts.model,
+            generation_config: parts.generation_config,
+            totals: RefCell::default(),
+            clock: Box::new(clock),
+        })))
+    }
+
+    /// The answer to `input` (see [`Prompt::parse_many`]) under `config`.
+    ///
+    /// Everything that can be wrong with them is an error here. Nothing is computed and no page is taken
+    /// before the first [`Generation::next`].
+    pub fn generate(&self, input: &Value, config: &Value) -> Result<Generation> {
+        self.generate_prompts(&Prompt::parse_many(input)?, config)
+    }
+
+    /// The answers to `prompts` under `config`, as [`generate`](Self::generate).
+    pub fn generate_prompts(&self, prompts: &[Prompt], config: &Value) -> Result<Generation> {
+        self.0.executor()?;
+        if prompts.is_empty() {
+            let message = "there is no prompt, allowed: at least one";
+            return Err(Error::new(ErrorKind::InvalidInput, message));
+        }
+        let model = &self.0.model;
+        let plan = Plan::new(config, &self.0.generation_config, model)?;
+        let start = inputs::start_token(&plan);
+        let prompts = prompts.iter().enumerate().map(|(i, prompt)| {
+            let ids = prompt
+                .encode(&self.0.tokenizer, model.vocabulary, start)
+                .and_then(|ids| inputs::check_length(ids.len(), &plan).map(|()| ids));
+            ids.map_err(|error| inputs::in_prompt(i, prompts.len(), &error))
+        });
+        let prompts = prompts.collect::<Result<_>>()?;
+        Ok(Generation::new(self.0.clone(), plan, prompts))
+    }
+
+    /// What a call under `config` will do. A seed that the call would draw is null.
+    pub fn explain(&self, config: &Value) -> Result<Plan> {
+        let plan = Plan::new(config, &self.0.generation_config, &self.0.model)?;
+        Ok(plan.without_drawn_seed())
+    }
+
+    /// The scores of the next token after each of `ids`: `ids.len() × vocabulary`, row after row.
+    pub async fn forward_all(&self, ids: &[u32]) -> Result<Vec<f32>> {
+        let executor = self.0.executor()?;
+        let limit = self.0.model.context_length;
+        if ids.is_empty() {
+            let message = "there are no token ids, allowed: at least one";
+            return Err(Error::new(ErrorKind::InvalidInput, message));
+        }
+        inputs::check_ids(ids, self.0.model.vocabulary)?;
+        if ids.len() > limit {
+            let message = format!("{} tokens do not fit the context of {limit}", ids.len());
+            return Err(Error::new(ErrorKind::ContextFull { limit }, message));
+        }
+        // Without ids nothing of an earlier sequence is taken over: every position is evaluated.
+        let mut table = self.0.pool.table(&[], ids.len())?;
+        let (mut step, mut rows) = (Step::default(), Vec::new());
+        let mut logits = Vec::new();
+        while table.length() < ids.len() {
+            let table = &mut table;
+            let mut pending = [Pending { ids, table }];
+            let tape = pack(
+                &self.0.capacity,
+                &mut pending,
+                Outputs::All,
+                &*executor,
+                &mut step,
+                &mut rows,
+            )?;
+            logits.extend(executor.forward(tape, &step).await?);
+            table.advance(rows[0]);
+        }
+        Ok(logits)
+    }
+
+    /// What all calls together did.
+    pub fn stats(&self) -> Stats {
+        let totals = self.0.totals.borrow();
+        totals.stats(&self.0.cache, self.0.pool.usage())
+    }
+
+    /// The model's tokenizer.
+    pub fn tokenizer(&self) -> &Tokenizer {
+        &self.0.tokenizer
+    }
+
+    /// What the model says about itself.
+    pub fn model(&self) -> &ModelFacts {
+        &self.0.model
+    }
+
+    /// The model's `generation_config.json`; null where there is none.
+    pub fn generation_config(&self) -> &Value {
+        &self.0.generation_config
+    }
+
+    /// The key-value cache.
+    pub fn cache(&self) -> &CacheSpec {
+        &self.0.cache
+    }
+
+    /// Who runs the tapes.
+    pub fn executor_info(&self) -> Result<ExecutorInfo> {
+        Ok(self.0.executor()?.info())
+    }
+
+    /// Gives the device back. Running generations and later calls fail with `Closed`; closing again does
+    /// nothing.
+    pub fn close(&self) {
+        self.0.executor.borrow_mut().take();
+    }
+}
+
+impl Shared {
+    /// The executor. Whoever waits for it holds it, so that closing never pulls it away from under them.
+    pub fn executor(&self) -> Result<Rc<dyn Executor>> {
+        let executor = self.executor.borrow().clone();
+        executor.ok_or_else(|| Error::new(ErrorKind::Closed, "the model was unloaded"))
+    }
+
+    /// Seconds since some fixed moment.
+    pub fn now(&self) -> f64 {
+        (self.clock)()
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine")
+            .field("model", &self.0.model)
+            .finish_non_exhaustive()
+    }
+}
