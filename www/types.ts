@@ -12,8 +12,11 @@ export interface Message {
   [key: string]: unknown;
 }
 
-/** A prompt: text, a conversation (rendered with the model's chat template), or token ids. */
-export type Input = string | readonly Message[] | readonly number[];
+/** One prompt: text, a conversation (rendered with the model's chat template), or token ids. */
+export type Prompt = string | readonly Message[] | readonly number[];
+
+/** What `generate` goes on from: one prompt, or a list of prompts that are answered together. */
+export type Input = Prompt | readonly Prompt[];
 
 /** Where the bytes of a model come from. */
 export type Source = string | URL | Blob;
@@ -72,24 +75,40 @@ export interface GenerationEvent {
 export type StopReason =
   "eos" | "max_new_tokens" | "max_length" | "max_time" | "stop_string" | "aborted" | "context_full";
 
-/** Tokens read and written. */
+/** Tokens read and written, over all sequences of a call. */
 export interface Usage {
   prompt_tokens: number;
+  /** End tokens included. */
   completion_tokens: number;
+  /** Tokens of the prompts whose keys and values were still in the cache. */
+  cached_tokens: number;
 }
 
-/** Where the time went, in milliseconds. */
+/**
+ * Where a call's time went, and what the device did for it. Time counts only while a step is being
+ * computed, not while the caller looks at an event; rates are null where nothing was measured.
+ */
 export interface Timings {
-  /** From the start of the work to the first token. */
-  time_to_first_token: number;
-  /** Reading the prompt. */
-  prefill: number;
-  /** From the first token to the last. */
-  decode: number;
-  /** Tokens of the prompt per second. */
+  /** From the first pull to the first token. */
+  time_to_first_token_ms: number | null;
+  /** In steps that evaluated tokens of a prompt. */
+  prefill_ms: number;
+  /** In other steps. */
+  decode_ms: number;
+  /** Tokens of prompts evaluated. */
+  prefill_tokens: number;
+  /** Tokens made by decode steps. */
+  decode_tokens: number;
   prefill_tokens_per_second: number | null;
-  /** Tokens after the first per second. */
   decode_tokens_per_second: number | null;
+  /** Forward passes. */
+  forwards: number;
+  /** Kernel dispatches. */
+  dispatches: number;
+  /** Queue submissions. */
+  submits: number;
+  bytes_uploaded: number;
+  bytes_read: number;
 }
 
 /** The layer that an option's value came from. */
@@ -161,19 +180,28 @@ export interface ModelInfo {
   warnings: string[];
 }
 
-/** What a model has done since it was loaded. */
+/** What a model has done since it was loaded. Rates and times are null where nothing was measured. */
 export interface Stats {
+  /** Calls that ended, aborted and failed ones included. */
   generations: number;
-  prompt_tokens: number;
-  completion_tokens: number;
-  /** Milliseconds from the start of the last generation to its first token. */
-  time_to_first_token: number | null;
+  /** Calls that ended in an error. */
+  failures: number;
+  usage: Usage;
   prefill_tokens_per_second: number | null;
   decode_tokens_per_second: number | null;
+  /** Of the last call that had a token. */
+  time_to_first_token_ms: number | null;
+  /** Averaged over all calls that had one. */
+  mean_time_to_first_token_ms: number | null;
+  /** Bytes of the key-value cache. */
   cache_bytes_reserved: number;
+  /** Bytes of it that running sequences hold. */
   cache_bytes_used: number;
-  /** The share of generations that ended because there was no room or no allowance left. */
+  /** Bytes of it that hold the last answer, for a prompt that begins alike; free for any other. */
+  cache_bytes_retained: number;
+  /** The share of ended sequences that a limit cut short. */
   truncation_rate: number | null;
+  /** Ended sequences by reason. */
   stop_reasons: Partial<Record<StopReason, number>>;
 }
 

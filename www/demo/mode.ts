@@ -53,6 +53,6 @@ export function outcome({ stop_reason, usage, timings }: GenerationResult): stri
     ...(timings.decode_tokens_per_second === null
       ? []
       : [`${rate(timings.decode_tokens_per_second)} tok/s`]),
-    `first after ${duration(timings.time_to_first_token)}`,
+    `first after ${duration(timings.time_to_first_token_ms)}`,
   ].join(" · ");
 }

@@ -40,7 +40,7 @@ export class Strip {
 function draw(stats: Stats | null): void {
   setText(byId("stat-prefill"), rate(stats?.prefill_tokens_per_second));
   setText(byId("stat-decode"), rate(stats?.decode_tokens_per_second));
-  setText(byId("stat-first"), duration(stats?.time_to_first_token));
+  setText(byId("stat-first"), duration(stats?.time_to_first_token_ms));
   setText(byId("stat-cache"), stats === null ? "–" : megabytes(stats.cache_bytes_used));
   setText(byId("stat-cache-of"), stats === null ? "" : `/ ${bytes(stats.cache_bytes_reserved)}`);
   byId("stat-cache-level").style.width =

@@ -1,0 +1,25 @@
+// `npm run demo`: builds the package if its sources changed, fetches the model, and serves the page.
+import path from "node:path";
+import { build } from "./fresh.mjs";
+import { linker, model, nodeModules, root } from "./machine.mjs";
+import { serve } from "./serve.mjs";
+
+linker();
+nodeModules();
+build();
+const file = model();
+const { origin } = await serve(
+  {
+    "/demo/": path.join(root, "www/dist/demo"),
+    "/models/": path.dirname(file),
+    "/": path.join(root, "www/dist"),
+  },
+  { port: Number(process.env.PORT ?? 8080), intercept: toDemo },
+);
+console.log(`\nDecant is at ${origin}/demo/\n(stop it with Ctrl-C)`);
+
+function toDemo(_request, response, url) {
+  if (url.pathname !== "/") return false;
+  response.writeHead(302, { Location: "/demo/" }).end();
+  return true;
+}
