@@ -7,6 +7,7 @@
 pub mod error;
 pub mod exec;
 pub mod generation;
+pub mod load;
 pub mod model;
 pub mod ops;
 pub mod tape;

@@ -4,6 +4,7 @@
 mod support;
 
 mod gguf;
+mod load;
 mod model;
 mod tidy;
 mod typescript;

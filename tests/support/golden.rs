@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
+use super::gguf::Gguf;
+
 use decant::{
     tensor::{DType, WeightSpec},
     weights::{Index, Metadata, TensorInfo, Value},
@@ -121,6 +123,103 @@ pub fn checkpoint(name: &str) -> Checkpoint {
         metadata,
         tensors: tensors.collect(),
     }
+}
+
+/// The GGUF file of a checkpoint whose tokenizer is a byte-level BPE of Llama 3's kind.
+pub fn gguf(name: &str) -> Vec<u8> {
+    let checkpoint = checkpoint(name);
+    let json = |file: &str| -> serde_json::Value {
+        serde_json::from_slice(&fs::read(folder().join("models").join(name).join(file)).unwrap())
+            .unwrap()
+    };
+    let (tokenizer, config) = (json("tokenizer.json"), json("tokenizer_config.json"));
+    let mut tokens: Vec<(u64, String)> = Vec::new();
+    for (token, id) in tokenizer["model"]["vocab"].as_object().unwrap() {
+        tokens.push((id.as_u64().unwrap(), token.clone()));
+    }
+    let added = tokenizer["added_tokens"].as_array().unwrap();
+    for token in added {
+        tokens.push((
+            token["id"].as_u64().unwrap(),
+            token["content"].as_str().unwrap().into(),
+        ));
+    }
+    tokens.sort();
+    tokens.dedup();
+    assert!(
+        tokens
+            .iter()
+            .enumerate()
+            .all(|(at, (id, _))| at as u64 == *id),
+        "ids have no gaps"
+    );
+    let special = |id: u64| added.iter().any(|t| t["id"] == id && t["special"] == true);
+    let user = |id: u64| added.iter().any(|t| t["id"] == id && t["special"] == false);
+    let kind = |id: u64| {
+        if special(id) {
+            3
+        } else if user(id) {
+            4
+        } else {
+            1
+        }
+    };
+    let kinds: Vec<i32> = tokens.iter().map(|(id, _)| kind(*id)).collect();
+    let merges = tokenizer["model"]["merges"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|merge| {
+            let part = |i: usize| merge[i].as_str().unwrap();
+            format!("{} {}", part(0), part(1))
+        });
+    let merges: Vec<String> = merges.collect();
+    let tokens: Vec<String> = tokens.into_iter().map(|(_, token)| token).collect();
+    let model = json("generation_config.json");
+    let ends: Vec<u32> = match &model["eos_token_id"] {
+        serde_json::Value::Array(ids) => ids.iter().map(|id| id.as_u64().unwrap() as u32).collect(),
+        id => vec![id.as_u64().unwrap() as u32],
+    };
+    let mut file = Gguf::new();
+    for (key, value) in checkpoint.metadata {
+        file = match value {
+            Value::Unsigned(n) => file.meta(&key, n as u32),
+            Value::Float(x) => file.meta(&key, x as f32),
+            Value::String(text) => file.meta(&key, &*text),
+            other => panic!("{key}: {other:?}"),
+        };
+    }
+    file = file
+        .meta("tokenizer.ggml.model", "gpt2")
+        .meta("tokenizer.ggml.pre", "llama-bpe")
+        .meta("tokenizer.ggml.tokens", &tokens[..])
+        .meta("tokenizer.ggml.token_type", &kinds[..])
+        .meta("tokenizer.ggml.merges", &merges[..])
+        .meta(
+            "tokenizer.ggml.bos_token_id",
+            model["bos_token_id"].as_u64().unwrap() as u32,
+        )
+        .meta("tokenizer.ggml.eos_token_id", ends[0])
+        .meta(
+            "tokenizer.ggml.padding_token_id",
+            model["pad_token_id"].as_u64().unwrap() as u32,
+        )
+        .meta("tokenizer.ggml.add_bos_token", true)
+        .meta(
+            "tokenizer.chat_template",
+            config["chat_template"].as_str().unwrap(),
+        );
+    if let Some(&end) = ends.get(1) {
+        file = file.meta("tokenizer.ggml.eot_token_id", end);
+    }
+    for (spec, bytes) in checkpoint.tensors {
+        let shape = match spec.rows {
+            1 => vec![spec.columns as u64],
+            rows => vec![spec.columns as u64, rows as u64],
+        };
+        file = file.blocks(&spec.name, &shape, spec.dtype, bytes);
+    }
+    file.build()
 }
 
 /// The prompts of `models/<name>/forward.safetensors`.
