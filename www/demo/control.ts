@@ -179,7 +179,7 @@ function number(
     group: false,
     write(value, placeholder) {
       plain.write(value, placeholder);
-      if (document.activeElement !== slider && value !== "") slider.value = value;
+      if (document.activeElement !== slider) slider.value = value === "" ? slider.min : value;
       slider.dataset["empty"] = String(value === "");
     },
   };
