@@ -19,7 +19,8 @@ export function drawGlance(explained: Explained | null, reveal: (key: KnobKey) =
       continue;
     }
     list.replaceChildren(
-      ...own.map(({ text, key }) => {
+      ...own.map(({ name, value, key }) => {
+        const text = value === "" ? name : `${name} ${value}`;
         const shown = KNOBS.find((knob) => knob.key === key);
         if (shown === undefined) return element("li", {}, text);
         const button = element("button", { type: "button", title: shown.help }, text);

@@ -86,22 +86,10 @@ export const KNOBS: readonly Knob[] = [
     entry: { kind: "number", step: 1 },
   },
   {
-    key: "max_length",
+    key: "eos_token_id",
     stage: "stopping",
-    help: "Most tokens in prompt and answer together.",
-    entry: { kind: "number", step: 1 },
-  },
-  {
-    key: "max_new_tokens",
-    stage: "stopping",
-    help: "Most tokens in the answer. Wins over max_length.",
-    entry: { kind: "number", step: 1, slider: { min: 1, max: 512 } },
-  },
-  {
-    key: "max_time",
-    stage: "stopping",
-    help: "Seconds until the answer is cut.",
-    entry: { kind: "number", step: 1 },
+    help: "The ids that end an answer, with commas between.",
+    entry: { kind: "ids" },
   },
   {
     key: "stop_strings",
@@ -110,10 +98,22 @@ export const KNOBS: readonly Knob[] = [
     entry: { kind: "strings" },
   },
   {
-    key: "eos_token_id",
+    key: "max_new_tokens",
     stage: "stopping",
-    help: "The ids that end an answer, with commas between.",
-    entry: { kind: "ids" },
+    help: "Most tokens in the answer. Wins over max_length.",
+    entry: { kind: "number", step: 1, slider: { min: 1, max: 512 } },
+  },
+  {
+    key: "max_length",
+    stage: "stopping",
+    help: "Most tokens in prompt and answer together.",
+    entry: { kind: "number", step: 1 },
+  },
+  {
+    key: "max_time",
+    stage: "stopping",
+    help: "Seconds after which no further token is begun.",
+    entry: { kind: "number", step: 1 },
   },
 ];
 

@@ -46,13 +46,16 @@ export async function stream(
 }
 
 /** One line about a finished answer: why it ended, how long it is, how fast it came. */
-export function outcome({ stop_reason, usage, timings }: GenerationResult): string {
+export function outcome({ stop_reason, usage, timings, plan }: GenerationResult): string {
+  const { seed } = plan.selection.args;
+  const cached = usage.cached_tokens === 0 ? "" : ` (${usage.cached_tokens} still in the cache)`;
   return [
     `${stop_reason}: ${REASONS[stop_reason]}`,
-    plural(usage.completion_tokens, "token"),
+    `${plural(usage.completion_tokens, "token")} from ${usage.prompt_tokens}${cached}`,
     ...(timings.decode_tokens_per_second === null
       ? []
       : [`${rate(timings.decode_tokens_per_second)} tok/s`]),
     `first after ${duration(timings.time_to_first_token_ms)}`,
+    ...(seed === undefined ? [] : [`seed ${seed}`]),
   ].join(" · ");
 }

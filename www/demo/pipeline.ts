@@ -5,7 +5,7 @@ import { control, type Control, type KnobState } from "./control.js";
 import { byId, element, setText } from "./dom.js";
 import { failure } from "./errors.js";
 import { KNOBS, type Knob, type Stage } from "./knobs.js";
-import { stateOf, type Explained } from "./plan.js";
+import { stateOf, steps, type Explained, type Step } from "./plan.js";
 import { PRESETS, type Settings } from "./settings.js";
 
 const PRESET_NAMES: [keyof typeof PRESETS, string, string][] = [
@@ -78,6 +78,7 @@ export class Pipeline extends EventTarget {
     for (const stage of ["processors", "selection", "stopping"] satisfies Stage[]) {
       setText(byId(`${stage}-summary`), summary(stage, this.#explained));
     }
+    drawFixed(this.#explained);
     // What belongs to no knob is said at the top; nothing the package says is lost.
     const unplaced = unplacedNotes(this.#explained, states);
     byId("plan-notes").hidden = unplaced.length === 0;
@@ -91,7 +92,46 @@ function summary(stage: Stage, explained: Explained | null): string {
   const { plan } = explained;
   if (stage === "selection") return plan.strategy;
   const length = plan[stage].length;
-  return length === 0 ? "none active" : `${length} active`;
+  return length === 0 ? "none active" : `${length} active, on the ${plan.home}`;
+}
+
+/** Rows for the steps of the plan that no knob sets, such as the end of the context. */
+function drawFixed(explained: Explained | null): void {
+  for (const row of document.querySelectorAll("#panel .fixed")) row.remove();
+  if (explained === null || "error" in explained) return;
+  const all = steps(explained.plan);
+  for (const step of all.filter(({ key }) => key === undefined)) {
+    const row = fixedRow(step);
+    // Behind the row of the step before it, or first.
+    const before = all.find(({ stage, place }) => stage === step.stage && place === step.place - 1);
+    const list = byId(`${step.stage}-knobs`);
+    const anchor = list.querySelector(`[data-key="${before?.key ?? before?.name}"]`);
+    if (anchor === null) list.prepend(row);
+    else anchor.after(row);
+  }
+}
+
+function fixedRow({ name, value, source, place }: Step): HTMLElement {
+  const bead = element(
+    "span",
+    { className: "bead", attributes: { "aria-hidden": "true" } },
+    String(place),
+  );
+  const row = element(
+    "div",
+    { className: "knob fixed" },
+    bead,
+    element(
+      "div",
+      { className: "knob-head" },
+      element("span", { className: "name" }, name),
+      element("output", {}, value),
+      element("span", { className: "source" }, source),
+    ),
+  );
+  row.dataset["key"] = name;
+  row.dataset["active"] = "true";
+  return row;
 }
 
 function unplacedNotes(explained: Explained | null, states: Map<Knob, KnobState | null>): string[] {

@@ -1,6 +1,6 @@
 /** Reading a plan knob by knob: what is in force, where it comes from, whether its step runs. */
 
-import { DecantError, type Plan, type ValueSource } from "decant";
+import { DecantError, type Plan, type PlanStage, type ValueSource } from "decant";
 import type { KnobState } from "./control.js";
 import { KNOBS, show, type Knob, type KnobKey, type Stage } from "./knobs.js";
 
@@ -29,39 +29,70 @@ export function stateOf(knob: Knob, explained: Explained): KnobState {
     };
   }
   const { plan } = explained;
-  const entry = plan.values[knob.key];
+  // A step's own value goes before the option's: without any limit, the default of max_length stands in
+  // the plan as a step of max_new_tokens.
+  const place = placeOf(knob.key, plan);
+  const step = knob.stage === "selection" ? undefined : stepOf(knob.key, plan[knob.stage]);
+  const entry =
+    step === undefined ? plan.values[knob.key] : { value: valueOf(step), source: step.source };
   const warnings = plan.warnings.filter((warning) => warning.field === knob.key);
   return {
     value: entry?.value,
     source: entry === undefined ? "" : SOURCES[entry.source],
-    place: placeOf(knob, plan),
+    place,
     note:
       warnings.length === 0
         ? undefined
-        : { text: warnings.map(({ message }) => message).join(" "), refused: false },
+        : { text: warnings.map(({ message }) => message).join("; "), refused: false },
   };
 }
 
 /** One step of the road, short enough for a chip. */
 export interface Step {
   stage: Stage;
-  text: string;
-  /** The knob that put it there. */
-  key?: KnobKey;
+  name: string;
+  value: string;
+  source: string;
+  /** Its place in the stage, counted from 1. */
+  place: number;
+  /** The knob that put it there; a step of the model or of the loading has none. */
+  key: KnobKey | undefined;
 }
 
 /** The whole plan as a row of steps, in the order in which a token meets them. */
 export function steps(plan: Plan): Step[] {
-  const of = (name: string, stage: Step["stage"], value: unknown): Step => {
-    const key = KNOBS.find((knob) => knob.stage === stage && stepNames(knob).includes(name))?.key;
-    const words = show(value).replaceAll("\n", " ");
-    return { stage, text: words === "" ? name : `${name} ${words}`, ...(key && { key }) };
-  };
+  const { selection } = plan;
+  // A seed that the library draws is another one in each call, so only a given one belongs to the plan.
+  const given = { seed: plan.values["seed"]?.value };
+  const chosen = plan.values["do_sample"]?.source ?? "library default";
   return [
-    ...plan.processors.map(({ name, args }) => of(name, "processors", Object.values(args)[0])),
-    { stage: "selection", text: plan.strategy, key: "do_sample" },
-    ...plan.stopping.map(({ name, args }) => of(name, "stopping", Object.values(args)[0])),
+    ...plan.processors.map((step, i) => stepAt(step, i, "processors")),
+    {
+      ...stepAt({ name: selection.name, args: given, source: chosen }, 0, "selection"),
+      key: "do_sample",
+    },
+    ...plan.stopping.map((step, i) => stepAt(step, i, "stopping")),
   ];
+}
+
+function stepAt(step: PlanStage, index: number, stage: Stage): Step {
+  return {
+    stage,
+    name: step.name,
+    value: show(valueOf(step)).replaceAll("\n", " "),
+    source: SOURCES[step.source],
+    place: index + 1,
+    key: KNOBS.find((knob) => knob.stage === stage && knob.key === step.name)?.key,
+  };
+}
+
+function stepOf(key: KnobKey, stage: PlanStage[]): PlanStage | undefined {
+  return stage.find(({ name }) => name === key);
+}
+
+/** What a step was told. Every step of this version takes one value. */
+function valueOf({ args }: PlanStage): unknown {
+  return Object.values(args)[0];
 }
 
 /** Why the package refused this knob, without the name that the row already shows. */
@@ -72,15 +103,8 @@ function refusalOf(key: KnobKey, error: unknown): string | undefined {
     : error.message;
 }
 
-function placeOf(knob: Knob, plan: Plan): number | undefined {
-  if (knob.key === "do_sample") return 1;
-  if (knob.key === "seed") return plan.strategy === "sample" ? 2 : undefined;
-  const list = knob.stage === "processors" ? plan.processors : plan.stopping;
-  const index = list.findIndex(({ name }) => stepNames(knob).includes(name));
-  return index === -1 ? undefined : index + 1;
-}
-
-/** The names under which a knob's step stands in the plan. */
-function stepNames(knob: Knob): string[] {
-  return knob.key === "eos_token_id" ? ["eos_token_id", "eos"] : [knob.key];
+function placeOf(key: KnobKey, plan: Plan): number | undefined {
+  if (key === "do_sample") return 1;
+  if (key === "seed") return plan.strategy === "sample" ? 2 : undefined;
+  return steps(plan).find((step) => step.key === key)?.place;
 }

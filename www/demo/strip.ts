@@ -41,10 +41,12 @@ function draw(stats: Stats | null): void {
   setText(byId("stat-prefill"), rate(stats?.prefill_tokens_per_second));
   setText(byId("stat-decode"), rate(stats?.decode_tokens_per_second));
   setText(byId("stat-first"), duration(stats?.time_to_first_token_ms));
-  setText(byId("stat-cache"), stats === null ? "–" : megabytes(stats.cache_bytes_used));
+  // What the last answer left behind is free for any other, and yet not empty.
+  const held = stats === null ? 0 : stats.cache_bytes_used + stats.cache_bytes_retained;
+  setText(byId("stat-cache"), stats === null ? "–" : megabytes(held));
   setText(byId("stat-cache-of"), stats === null ? "" : `/ ${bytes(stats.cache_bytes_reserved)}`);
-  byId("stat-cache-level").style.width =
-    `${100 * share(stats?.cache_bytes_used, stats?.cache_bytes_reserved)}%`;
+  byId("stat-cache-level").style.width = share(stats?.cache_bytes_used, stats);
+  byId("stat-cache-kept").style.width = share(stats?.cache_bytes_retained, stats);
   setText(byId("stat-truncated"), percent(stats?.truncation_rate));
   drawStops(stats?.stop_reasons ?? {});
 }
@@ -73,6 +75,8 @@ function drawStops(reasons: Record<string, number>): void {
   );
 }
 
-function share(part: number | undefined, whole: number | undefined): number {
-  return part === undefined || !whole ? 0 : Math.min(1, part / whole);
+/** A part of the cache as a width. */
+function share(part: number | undefined, stats: Stats | null): string {
+  const whole = stats?.cache_bytes_reserved;
+  return part === undefined || !whole ? "0" : `${100 * Math.min(1, part / whole)}%`;
 }
