@@ -62,12 +62,13 @@ pub fn repack(dtype: DType, blocks: &[u8]) -> Packed {
 
 /// Little-endian words; a last half word is filled with zeros.
 fn words(bytes: &[u8]) -> Vec<u32> {
-    bytes
-        .chunks(4)
-        .map(|chunk| {
-            let mut word = [0; 4];
-            word[..chunk.len()].copy_from_slice(chunk);
-            u32::from_le_bytes(word)
-        })
-        .collect()
+    let (whole, rest) = bytes.as_chunks();
+    let mut words = Vec::with_capacity(bytes.len().div_ceil(4));
+    words.extend(whole.iter().map(|&word| u32::from_le_bytes(word)));
+    if !rest.is_empty() {
+        let mut word = [0; 4];
+        word[..rest.len()].copy_from_slice(rest);
+        words.push(u32::from_le_bytes(word));
+    }
+    words
 }

@@ -19,7 +19,7 @@ pub enum Value {
     String(String),
     /// A list of texts.
     Strings(Vec<String>),
-    /// A list of unsigned bytes: opaque data, which no getter takes for numbers.
+    /// A list of bytes, declared signed or unsigned: opaque data, which no getter takes for numbers.
     Bytes(Vec<u8>),
     /// A list of any other integers.
     Integers(Vec<i64>),
@@ -56,11 +56,14 @@ impl Metadata {
         }
     }
 
-    /// A finite number.
+    /// A number that is finite in single precision, to which it is rounded. Integers count, because
+    /// some writers store a whole number such as a rotary base of 10000 as one.
     pub fn f32(&self, key: &str) -> Result<Option<f32>> {
         match self.0.get(key) {
             None => Ok(None),
-            Some(&Value::Float(x)) if x.is_finite() => Ok(Some(x as f32)),
+            Some(&Value::Float(x)) if (x as f32).is_finite() => Ok(Some(x as f32)),
+            Some(&Value::Unsigned(n)) => Ok(Some(n as f32)),
+            Some(&Value::Signed(n)) => Ok(Some(n as f32)),
             Some(value) => Self::wrong(key, "a finite number", value),
         }
     }
@@ -92,7 +95,8 @@ impl Metadata {
         }
     }
 
-    /// A list of integers.
+    /// A list of integers. A list of bytes is not one: no list of numbers that a model has is
+    /// stored so, and a file that says it is lies about the type.
     pub fn integers(&self, key: &str) -> Result<Option<&[i64]>> {
         match self.0.get(key) {
             None => Ok(None),
@@ -113,7 +117,7 @@ impl Value {
                 format!("the text {:?}", text.chars().take(40).collect::<String>())
             }
             Self::Strings(texts) => format!("a list of {} texts", texts.len()),
-            Self::Bytes(bytes) => format!("a list of {} unsigned bytes", bytes.len()),
+            Self::Bytes(bytes) => format!("a list of {} bytes", bytes.len()),
             Self::Integers(numbers) => format!("a list of {} integers", numbers.len()),
             Self::Floats(numbers) => format!("a list of {} floats", numbers.len()),
             Self::Bools(values) => format!("a list of {} truth values", values.len()),

@@ -38,7 +38,7 @@ impl TensorStream {
     pub fn push(
         &mut self,
         mut bytes: &[u8],
-        emit: &mut dyn FnMut(usize, usize, &[u8]) -> Result<()>,
+        mut emit: impl FnMut(usize, usize, &[u8]) -> Result<()>,
     ) -> Result<()> {
         while let Some(tensor) = self.tensors.get(self.current) {
             if bytes.is_empty() {

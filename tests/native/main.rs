@@ -4,7 +4,12 @@
 mod support;
 
 mod gguf;
+mod gguf_damaged;
+mod gguf_lies;
 mod load;
+mod metadata;
 mod model;
+mod real_header;
+mod tensor;
 mod tidy;
 mod typescript;

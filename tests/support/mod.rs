@@ -5,5 +5,7 @@ pub mod generate;
 pub mod gguf;
 pub mod golden;
 pub mod model;
+pub mod mutate;
 pub mod quantise;
 pub mod random;
+pub mod read;

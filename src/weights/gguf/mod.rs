@@ -12,8 +12,8 @@
 //!
 //! [`Header`] takes pieces of any size. Nothing is reserved on the word of a count: a number is
 //! compared with what the file (if its size is known) or the largest header can hold, and then memory
-//! grows only with the bytes that really arrive, to at most about ten times as many (a list of
-//! single bytes kept as integers, or metadata entries of a few bytes each).
+//! grows only with the bytes that really arrive, to at most eight times as many (a list of 16-bit
+//! integers, or metadata entries of a few bytes each).
 
 mod reader;
 mod tensors;

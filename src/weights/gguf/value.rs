@@ -99,8 +99,8 @@ impl List {
     pub fn begin(reader: &mut Reader, key: &str) -> Step<Self> {
         let kind = Kind::read(reader)?;
         let values = match kind {
-            Kind::U8 => Value::Bytes(Vec::new()),
-            Kind::I8 | Kind::U16 | Kind::I16 | Kind::U32 | Kind::I32 | Kind::U64 | Kind::I64 => {
+            Kind::U8 | Kind::I8 => Value::Bytes(Vec::new()),
+            Kind::U16 | Kind::I16 | Kind::U32 | Kind::I32 | Kind::U64 | Kind::I64 => {
                 Value::Integers(Vec::new())
             }
             Kind::F32 | Kind::F64 => Value::Floats(Vec::new()),
@@ -120,7 +120,9 @@ impl List {
         let size = self.kind.bytes();
         while self.left > 0 {
             if let Value::Strings(texts) = &mut self.values {
-                texts.push(reader.text(u64::MAX)?.into());
+                let text = reader.text(u64::MAX)?;
+                reserve(texts, 1, self.left);
+                texts.push(text.into());
                 self.left -= 1;
             } else {
                 let items = self.left.min((reader.arrived() / size) as u64).max(1);
@@ -138,6 +140,14 @@ impl List {
 
     /// Appends the items in `bytes`.
     fn extend(&mut self, bytes: &[u8], reader: &Reader) -> Result<()> {
+        let arrived = bytes.len() / self.kind.bytes();
+        match &mut self.values {
+            Value::Bytes(items) => reserve(items, arrived, self.left),
+            Value::Bools(items) => reserve(items, arrived, self.left),
+            Value::Floats(items) => reserve(items, arrived, self.left),
+            Value::Integers(items) => reserve(items, arrived, self.left),
+            _ => {}
+        }
         match &mut self.values {
             Value::Bytes(items) => items.extend_from_slice(bytes),
             Value::Bools(items) => {
@@ -150,7 +160,6 @@ impl List {
             }
             Value::Floats(items) => items.extend(each(bytes, f64::from_le_bytes)),
             Value::Integers(items) => match self.kind {
-                Kind::I8 => items.extend(each(bytes, i8::from_le_bytes).map(i64::from)),
                 Kind::U16 => items.extend(each(bytes, u16::from_le_bytes).map(i64::from)),
                 Kind::I16 => items.extend(each(bytes, i16::from_le_bytes).map(i64::from)),
                 Kind::U32 => items.extend(each(bytes, u32::from_le_bytes).map(i64::from)),
@@ -168,6 +177,15 @@ impl List {
             _ => return Err(Error::internal("a list of neither numbers nor text")),
         }
         Ok(())
+    }
+}
+
+/// Makes room for `more` items of the `left` that are to come. Room is doubled, but never beyond what
+/// the list claims to be, so that in the end none is left over.
+fn reserve<T>(items: &mut Vec<T>, more: usize, left: u64) {
+    if items.capacity() - items.len() < more {
+        let double = (items.len() as u64).min(left) as usize;
+        items.reserve_exact(double.max(more));
     }
 }
 
