@@ -8,7 +8,7 @@ mod metadata;
 mod stream;
 
 pub use metadata::{Metadata, Value};
-pub use stream::TensorStream;
+pub use stream::{Receiver, TensorStream};
 
 use crate::tensor::WeightSpec;
 

@@ -3,6 +3,10 @@
 use super::{Index, TensorInfo};
 use crate::error::{Error, Result};
 
+/// Receives the number of a tensor in the index, the number of a block in it, and whole blocks from
+/// that one on, as in the file.
+pub type Receiver<'a> = dyn FnMut(usize, usize, &[u8]) -> Result<()> + 'a;
+
 /// Gives whole blocks to their tensors, in the order of a file, and keeps at most two blocks.
 ///
 /// Every piece begins at an even block and holds an even number of them; only the last piece of a
@@ -29,17 +33,13 @@ impl TensorStream {
         }
     }
 
-    /// Takes the next bytes of the file, cut anywhere, and calls `emit` with the number of a tensor
-    /// in the index, the number of a block in it, and whole blocks from that one on. What can be is
-    /// passed on without a copy; padding between tensors and after the last is passed over.
+    /// Takes the next bytes of the file, cut anywhere, and gives `receiver` the whole blocks among
+    /// them: in place where they have not been cut, after a copy where they have. Padding between
+    /// tensors and after the last is passed over.
     ///
     /// # Errors
-    /// Those of `emit`, at once.
-    pub fn push(
-        &mut self,
-        mut bytes: &[u8],
-        mut emit: impl FnMut(usize, usize, &[u8]) -> Result<()>,
-    ) -> Result<()> {
+    /// Those of `receiver`, at once.
+    pub fn push(&mut self, mut bytes: &[u8], receiver: &mut Receiver) -> Result<()> {
         while let Some(tensor) = self.tensors.get(self.current) {
             if bytes.is_empty() {
                 return Ok(());
@@ -62,7 +62,7 @@ impl TensorStream {
                 let taken = (2 * block - kept).min(left).min(bytes.len());
                 self.remainder.extend_from_slice(&bytes[..taken]);
                 if self.remainder.len() == 2 * block || taken == left {
-                    emit(self.current, first, &self.remainder)?;
+                    receiver(self.current, first, &self.remainder)?;
                     self.remainder.clear();
                 }
                 taken
@@ -74,7 +74,7 @@ impl TensorStream {
                     taken - taken % (2 * block)
                 };
                 if whole > 0 {
-                    emit(self.current, first, &bytes[..whole])?;
+                    receiver(self.current, first, &bytes[..whole])?;
                 }
                 self.remainder.extend_from_slice(&bytes[whole..taken]);
                 taken

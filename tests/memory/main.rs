@@ -136,11 +136,12 @@ fn tensor_data_takes_nothing() {
                     piece = &piece[used..];
                 }
                 let stream = stream.as_mut().unwrap();
-                let emit = |_: usize, _: usize, piece: &[u8]| {
-                    blocks += piece.len() / 34;
-                    Ok(())
-                };
-                stream.push(piece, emit).unwrap();
+                stream
+                    .push(piece, &mut |_, _, piece| {
+                        blocks += piece.len() / 34;
+                        Ok(())
+                    })
+                    .unwrap();
             }
         });
         assert_eq!(blocks, 1 << 20);

@@ -159,7 +159,7 @@ fn large_pieces_are_passed_on_in_place() {
     let mut pieces = Vec::new();
     let mut stream = TensorStream::new(&index);
     stream
-        .push(&bytes[used..], |_, _, blocks| {
+        .push(&bytes[used..], &mut |_, _, blocks| {
             pieces.push(blocks.as_ptr_range());
             Ok(())
         })
@@ -228,7 +228,7 @@ fn an_error_of_the_receiver_ends_the_stream() {
     let bytes = sample().build();
     let (index, used) = Header::new(None).push(&bytes).unwrap().unwrap();
     let mut calls = 0;
-    let failed = TensorStream::new(&index).push(&bytes[used..], |_, _, _| {
+    let failed = TensorStream::new(&index).push(&bytes[used..], &mut |_, _, _| {
         calls += 1;
         Err(Error::new(ErrorKind::DeviceLost, "gone"))
     });

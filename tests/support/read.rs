@@ -36,7 +36,7 @@ pub fn read(bytes: &[u8], file_size: Option<u64>, lengths: &[usize]) -> Result<L
             piece = &piece[used..];
         }
         if let Some((Loaded { index, tensors }, stream)) = &mut loaded {
-            stream.push(piece, |tensor, first, blocks| {
+            stream.push(piece, &mut |tensor, first, blocks| {
                 let (spec, data) = (&index.tensors[tensor].spec, &mut tensors[tensor]);
                 let block = spec.dtype.block_bytes();
                 assert_eq!(first * block, data.len(), "{}: the next block", spec.name);
