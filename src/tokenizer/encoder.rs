@@ -1,7 +1,7 @@
 //! Text → ids through the `tokenizers` crate: the only file that drives its pipeline.
 
 use ::tokenizers::{
-    AddedToken, Model, TokenizerImpl,
+    AddedToken, TokenizerImpl,
     decoders::fuse::Fuse,
     models::ModelWrapper,
     normalizers::NormalizerWrapper,
@@ -24,15 +24,18 @@ pub(super) struct Encoder {
 }
 
 impl Encoder {
-    /// An encoder; `added` are the tokens that are recognised whole.
+    /// An encoder. `highest` is the model's highest id; `added` are the tokens that are recognised whole,
+    /// unless `split_special` makes special ones among them ordinary text.
     ///
     /// # Errors
     /// The added tokens cannot be searched for.
     pub fn new(
         model: impl Into<ModelWrapper>,
+        highest: u32,
         normalizer: Option<NormalizerWrapper>,
         pre_tokenizer: Option<PreTokenizerWrapper>,
         added: Vec<AddedToken>,
+        split_special: bool,
     ) -> Result<Self> {
         let mut pipeline = Pipeline::new(model.into());
         pipeline.with_pre_tokenizer(pre_tokenizer);
@@ -40,14 +43,14 @@ impl Encoder {
             .with_normalizer(normalizer)
             .and_then(|pipeline| pipeline.add_tokens(added))
             .map_err(|e| invalid(format!("the added tokens cannot be used: {e}")))?;
-        let in_model = pipeline.get_model().get_vocab().into_values().max();
+        pipeline.set_encode_special_tokens(split_special);
         let added = pipeline
             .get_added_vocabulary()
             .get_vocab()
             .values()
             .copied()
             .max();
-        let len = in_model.max(added).map_or(0, |id| id as usize + 1);
+        let len = added.unwrap_or(0).max(highest) as usize + 1;
         Ok(Self { pipeline, len })
     }
 

@@ -184,6 +184,8 @@ struct TokenState {
     started: bool,
     /// Byte fallback: the run so far, while it may still be valid.
     run: Vec<u8>,
+    /// Byte fallback: how many bytes of the run are whole characters.
+    whole: usize,
     /// Byte fallback: the run is not valid UTF-8, and its bytes are already replaced.
     broken: bool,
     /// Word ends: the part of the last token that depends on whether another follows.
@@ -197,6 +199,7 @@ impl TokenState {
             step,
             started: false,
             run: Vec::new(),
+            whole: 0,
             broken: false,
             held: None,
         }
@@ -266,20 +269,20 @@ impl TokenState {
             return;
         }
         self.run.push(byte);
-        // Only the last character can be incomplete, so checking it keeps the work per byte constant.
-        let tail = &self.run[last_boundary(&self.run)..];
-        if std::str::from_utf8(tail).is_err_and(|e| e.error_len().is_some()) {
-            self.broken = true;
-            out.extend(
-                std::mem::take(&mut self.run)
-                    .iter()
-                    .map(|_| "\u{FFFD}".to_owned()),
-            );
+        match std::str::from_utf8(&self.run[self.whole..]) {
+            Ok(_) => self.whole = self.run.len(),
+            Err(e) if e.error_len().is_none() => {}
+            Err(_) => {
+                let run = std::mem::take(&mut self.run);
+                out.extend(run.iter().map(|_| "\u{FFFD}".to_owned()));
+                self.broken = true;
+            }
         }
     }
 
     fn end_run(&mut self, out: &mut Vec<String>) {
         self.broken = false;
+        self.whole = 0;
         match String::from_utf8(std::mem::take(&mut self.run)) {
             Ok(text) if text.is_empty() => {}
             Ok(text) => out.push(text),
@@ -293,17 +296,6 @@ impl TokenState {
             out.push(held.replace(suffix.as_str(), ""));
         }
     }
-}
-
-/// Where the last character of a run begins, if all before it is whole.
-fn last_boundary(run: &[u8]) -> usize {
-    let from = run.len().saturating_sub(4);
-    // A byte that continues no character can stand first only in an invalid run, which is caught at
-    // that byte, so the search back for a byte that starts a character ends within four.
-    (from..run.len())
-        .rev()
-        .find(|&i| run[i] & 0xC0 != 0x80)
-        .unwrap_or(from)
 }
 
 /// A [`TextStep`] and what it holds back.

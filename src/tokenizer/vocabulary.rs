@@ -133,7 +133,15 @@ pub(super) fn build(vocabulary: Vocabulary) -> Result<TokenizerParts> {
         .ignore_merges(family.ignore_merges)
         .build()
         .map_err(|e| invalid(format!("tokenizer.ggml.merges: {e}")))?;
-    let encoder = Encoder::new(model, family.normalizer, Some(family.pre_tokenizer), added)?;
+    let highest = v.tokens.len() as u32 - 1;
+    let encoder = Encoder::new(
+        model,
+        highest,
+        family.normalizer,
+        Some(family.pre_tokenizer),
+        added,
+        false,
+    )?;
 
     let around = Around::between(
         special.bos.filter(|_| v.add_bos.unwrap_or(family.add_bos)),

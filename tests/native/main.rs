@@ -12,4 +12,6 @@ mod model;
 mod real_header;
 mod tensor;
 mod tidy;
+mod tokenizer_chat;
+mod tokenizer_goldens;
 mod typescript;

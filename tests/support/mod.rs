@@ -9,3 +9,4 @@ pub mod mutate;
 pub mod quantise;
 pub mod random;
 pub mod read;
+pub mod tokenizers;
