@@ -3,13 +3,21 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod batch;
+mod cache;
+mod config;
+mod generate;
 mod gguf;
 mod gguf_damaged;
 mod gguf_lies;
+mod inputs;
 mod load;
 mod metadata;
 mod model;
+mod processors;
 mod real_header;
+mod selection;
+mod stop_strings;
 mod tensor;
 mod tidy;
 mod tokenizer_chat;

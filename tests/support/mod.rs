@@ -1,6 +1,7 @@
 //! What tests share. Each test binary uses its own part.
 #![allow(dead_code, reason = "no test binary uses everything")]
 
+pub mod fake;
 pub mod generate;
 pub mod gguf;
 pub mod golden;

@@ -1,0 +1,410 @@
+//! Options: layers, checks, warnings. Failures B01, B02, B03 and B22 of comparable systems.
+
+use decant::{
+    error::{ErrorKind, Result},
+    generation::{
+        Criterion, FIELDS, ModelFacts, Plan, Source, Strategy, Value,
+        fields::{self, Kind, Range, Status},
+    },
+};
+use serde_json::json;
+
+fn model() -> ModelFacts {
+    ModelFacts {
+        vocabulary: 100,
+        context_length: 64,
+        bos_token_id: Some(1),
+        eos_token_ids: vec![2],
+        pad_token_id: None,
+    }
+}
+
+fn plan(call: serde_json::Value, file: serde_json::Value) -> Result<Plan> {
+    Plan::new(&call.into(), &file.into(), &model())
+}
+
+fn planned(call: serde_json::Value, file: serde_json::Value) -> Plan {
+    plan(call, file).unwrap()
+}
+
+/// The message of the refusal, which must name `field`.
+fn refusal(call: serde_json::Value, field: &str) -> String {
+    let error = plan(call.clone(), json!(null)).expect_err(&call.to_string());
+    let name = field.to_owned();
+    assert_eq!(error.kind(), &ErrorKind::InvalidOption { name }, "{call}");
+    error.to_string()
+}
+
+fn value(plan: &Plan, name: &str) -> (serde_json::Value, Source) {
+    let setting = plan.setting(name).unwrap();
+    (setting.value.to_json(), setting.source)
+}
+
+fn stages(plan: &Plan) -> Vec<&'static str> {
+    plan.processors.iter().map(|s| s.processor.name()).collect()
+}
+
+fn warned(plan: &Plan) -> Vec<&str> {
+    plan.warnings.iter().map(|w| w.field.as_str()).collect()
+}
+
+#[test]
+fn without_any_layer_the_plan_is_greedy_and_makes_20_tokens() {
+    let plan = planned(json!({}), json!(null));
+    assert_eq!(plan.strategy, Strategy::Greedy);
+    assert_eq!(stages(&plan), [""; 0]);
+    let rules: Vec<_> = plan.stopping.iter().map(|r| r.criterion.clone()).collect();
+    let expected = [
+        Criterion::Eos(vec![2]),
+        Criterion::MaxNewTokens(20),
+        Criterion::Context(64),
+    ];
+    assert_eq!(rules, expected);
+    assert_eq!(plan.longest(10), 30);
+    assert_eq!(plan.longest(60), 64, "the context caps the default");
+    assert_eq!(warned(&plan), [""; 0]);
+}
+
+#[test]
+fn every_layer_says_where_a_value_came_from() {
+    let call = json!({"temperature": 0.2, "do_sample": true});
+    let file = json!({"temperature": 0.6, "top_p": 0.9, "eos_token_id": [1, 9]});
+    let plan = planned(call, file);
+    assert_eq!(value(&plan, "temperature"), (json!(0.2), Source::Call));
+    assert_eq!(
+        value(&plan, "top_p"),
+        (json!(0.9), Source::GenerationConfig)
+    );
+    let eos = (json!([1, 9]), Source::GenerationConfig);
+    assert_eq!(value(&plan, "eos_token_id"), eos);
+    assert_eq!(
+        value(&plan, "bos_token_id"),
+        (json!(1), Source::ModelConfig)
+    );
+    assert_eq!(value(&plan, "top_k"), (json!(50), Source::Library));
+    // Without a pad token the first end token pads, as in Hugging Face.
+    assert_eq!(
+        value(&plan, "pad_token_id"),
+        (json!(1), Source::GenerationConfig)
+    );
+    let sources: Vec<_> = plan.processors.iter().map(|s| s.source).collect();
+    let expected = [Source::Call, Source::Library, Source::GenerationConfig];
+    assert_eq!(sources, expected);
+}
+
+#[test]
+fn explicit_zeros_reach_the_engine_and_null_does_not() {
+    let file = json!({"do_sample": true, "temperature": 0.7, "top_k": 40, "eos_token_id": 2});
+    let zero = |name: &str| planned(json!({name: 0}), file.clone());
+    assert_eq!(value(&zero("top_k"), "top_k"), (json!(0), Source::Call));
+    assert!(!stages(&zero("top_k")).contains(&"top_k"));
+    assert_eq!(value(&zero("seed"), "seed"), (json!(0), Source::Call));
+    assert_eq!(zero("eos_token_id").eos_token_ids(), [0]);
+    let pad = value(&zero("pad_token_id"), "pad_token_id");
+    assert_eq!(pad, (json!(0), Source::Call));
+    assert_eq!(
+        value(&zero("max_time"), "max_time"),
+        (json!(0), Source::Call)
+    );
+    let greedy = planned(json!({"do_sample": false}), file.clone());
+    assert_eq!(greedy.strategy, Strategy::Greedy);
+    let endless = planned(json!({"eos_token_id": []}), file.clone());
+    assert!(endless.eos_token_ids().is_empty());
+
+    for name in [
+        "temperature",
+        "max_new_tokens",
+        "max_length",
+        "repetition_penalty",
+    ] {
+        let message = refusal(json!({name: 0}), name);
+        assert!(message.contains("found 0, allowed: "), "{message}");
+    }
+    let hint = refusal(json!({"temperature": 0}), "temperature");
+    assert!(hint.contains("set do_sample to false"), "{hint}");
+
+    // Null means "not given", for every field, in both layers.
+    for field in FIELDS {
+        let with_null = planned(json!({field.name: null}), file.clone());
+        let without = planned(json!({}), file.clone());
+        let same = |name| value(&with_null, name) == value(&without, name);
+        assert!(
+            same("temperature") && same("top_k") && same("max_length"),
+            "{}",
+            field.name
+        );
+        assert_eq!(
+            warned(&planned(json!({}), json!({field.name: null}))),
+            [""; 0]
+        );
+    }
+}
+
+#[test]
+fn a_call_overrides_the_file_field_by_field() {
+    let file = json!({"do_sample": true, "temperature": 0.6, "top_p": 0.9});
+    let before = file.clone();
+    let both = planned(json!({}), file.clone());
+    assert_eq!(value(&both, "temperature").0, json!(0.6));
+    assert_eq!(stages(&both), ["temperature", "top_k", "top_p"]);
+    let cooler = planned(json!({"temperature": 0.2}), file.clone());
+    assert_eq!(value(&cooler, "temperature").0, json!(0.2));
+    assert_eq!(value(&cooler, "top_p").0, json!(0.9));
+    let greedy = planned(json!({"do_sample": false}), file.clone());
+    assert_eq!(
+        (greedy.strategy, stages(&greedy)),
+        (Strategy::Greedy, vec![])
+    );
+    assert_eq!(warned(&greedy), [""; 0], "the file's fields are silent");
+    let mixed = planned(json!({"do_sample": false, "top_p": 0.8}), file.clone());
+    assert_eq!(warned(&mixed), ["top_p"]);
+    assert_eq!(file, before);
+}
+
+#[test]
+fn settings_without_effect_are_warnings_only_where_the_caller_set_them() {
+    let sampling = json!({"temperature": 0.5, "top_k": 3, "top_p": 0.5, "min_p": 0.1, "seed": 7});
+    let expected = ["temperature", "top_k", "top_p", "min_p", "seed"];
+    assert_eq!(warned(&planned(sampling.clone(), json!(null))), expected);
+    assert_eq!(warned(&planned(json!({}), sampling)), [""; 0]);
+    let neutral = json!({"temperature": 1, "top_k": 50, "top_p": 1});
+    assert_eq!(warned(&planned(neutral, json!(null))), [""; 0]);
+
+    let both = planned(json!({"max_length": 30, "max_new_tokens": 5}), json!(null));
+    assert_eq!(warned(&both), ["max_length"]);
+    assert_eq!(both.longest(10), 15);
+    // A file's max_new_tokens beats a call's max_length, as in Hugging Face; but not silently.
+    let from_file = planned(json!({"max_length": 30}), json!({"max_new_tokens": 5}));
+    assert_eq!(warned(&from_file), ["max_length"]);
+    assert_eq!(from_file.longest(10), 15);
+    let long = planned(json!({"max_length": 1000}), json!(null));
+    assert_eq!((warned(&long), long.longest(10)), (vec!["max_length"], 64));
+    assert_eq!(
+        warned(&planned(json!({"pad_token_id": 3}), json!(null))),
+        ["pad_token_id"]
+    );
+}
+
+#[test]
+fn max_length_counts_the_prompt_only_where_somebody_set_it() {
+    assert_eq!(planned(json!({}), json!(null)).longest(30), 50);
+    assert_eq!(
+        planned(json!({"max_length": 20}), json!(null)).longest(10),
+        20
+    );
+    assert_eq!(
+        planned(json!({}), json!({"max_length": 25})).longest(10),
+        25
+    );
+}
+
+/// The field names of the contract (section 1 of the notes on `generate()`), and the extension.
+#[test]
+fn the_table_holds_every_field_of_the_contract() {
+    let contract = "max_length max_new_tokens min_length min_new_tokens early_stopping max_time \
+        stop_strings do_sample num_beams use_mtp use_cache cache_implementation cache_config \
+        max_cache_len temperature top_k top_p min_p top_h typical_p epsilon_cutoff eta_cutoff \
+        repetition_penalty encoder_repetition_penalty length_penalty no_repeat_ngram_size \
+        bad_words_ids renormalize_logits forced_bos_token_id forced_eos_token_id \
+        remove_invalid_values exponential_decay_length_penalty suppress_tokens \
+        begin_suppress_tokens sequence_bias token_healing guidance_scale watermarking_config \
+        num_return_sequences output_attentions output_hidden_states output_scores output_logits \
+        return_dict_in_generate pad_token_id bos_token_id eos_token_id \
+        encoder_no_repeat_ngram_size decoder_start_token_id is_assistant num_assistant_tokens \
+        num_assistant_tokens_schedule assistant_confidence_threshold prompt_lookup_num_tokens \
+        max_matching_ngram_size assistant_early_exit assistant_lookbehind target_lookbehind \
+        assistant_ensemble_weight speculation_type compile_config disable_compile \
+        continuous_batching_config low_memory penalty_alpha dola_layers diversity_penalty \
+        num_beam_groups constraints force_words_ids prefill_chunk_size seed \
+        transformers_version _from_model_config";
+    let mut contract: Vec<_> = contract.split_whitespace().collect();
+    let mut table: Vec<_> = FIELDS.iter().map(|field| field.name).collect();
+    contract.sort_unstable();
+    table.sort_unstable();
+    assert_eq!(table, contract);
+}
+
+/// Values of every type, none of which a field of another type takes.
+fn anything() -> Vec<Value> {
+    let number = Value::Number;
+    vec![
+        Value::Boolean(true),
+        Value::Text("0.5".into()),
+        Value::Text(String::new()),
+        number(f64::NAN),
+        number(f64::INFINITY),
+        number(f64::NEG_INFINITY),
+        number(-1.0),
+        number(-0.5),
+        number(0.5),
+        number(1.5),
+        number(1e300),
+        number(5e-324),
+        Value::List(vec![number(1.5)]),
+        Value::List(vec![Value::Null]),
+        Value::List(vec![Value::List(vec![number(1.0)])]),
+        Value::Object(vec![("a".into(), number(1.0))]),
+    ]
+}
+
+/// What the documentation says of each field's range, written again by hand.
+fn is_allowed(name: &str, value: &Value) -> bool {
+    match (name, value) {
+        ("do_sample", Value::Boolean(_)) => true,
+        ("temperature" | "repetition_penalty", Value::Number(n)) => n.is_finite() && *n > 0.0,
+        ("max_time", Value::Number(n)) => n.is_finite() && *n >= 0.0,
+        ("top_p" | "min_p", Value::Number(n)) => (0.0..=1.0).contains(n),
+        ("stop_strings", Value::Text(text)) => !text.is_empty(),
+        _ => false,
+    }
+}
+
+#[test]
+fn every_field_refuses_wrong_types_and_ranges_by_name() {
+    let mut refused = 0;
+    for field in FIELDS {
+        for value in anything() {
+            let call = Value::Object(vec![(field.name.into(), value.clone())]);
+            let result = Plan::new(&call, &Value::Null, &model());
+            if field.status == Status::Metadata || is_allowed(field.name, &value) {
+                result.unwrap_or_else(|error| panic!("{} {value}: {error}", field.name));
+                continue;
+            }
+            let error = result.expect_err(&format!("{} took {value}", field.name));
+            let name = field.name.to_owned();
+            assert_eq!(error.kind(), &ErrorKind::InvalidOption { name });
+            if let Status::Honoured(_) = field.status {
+                let message = error.to_string();
+                let both = format!("found {value}, allowed: ");
+                assert!(message.contains(&both), "{message}");
+            }
+            refused += 1;
+        }
+    }
+    assert!(refused > 1000, "only {refused} refusals were seen");
+}
+
+#[test]
+fn limits_of_ranges_are_where_the_documentation_says() {
+    let ok = |call: serde_json::Value| drop(planned(call, json!(null)));
+    for p in [json!(0), json!(1), json!(0.5)] {
+        ok(json!({"top_p": p}));
+        ok(json!({"min_p": p}));
+    }
+    refusal(json!({"top_p": 1.0000001}), "top_p");
+    refusal(json!({"min_p": -0.0000001}), "min_p");
+    ok(json!({"seed": fields::LARGEST_INTEGER}));
+    refusal(json!({"seed": fields::LARGEST_INTEGER + 1}), "seed");
+    refusal(json!({"seed": 1.5}), "seed");
+    refusal(json!({"top_k": -1}), "top_k");
+    // JavaScript has one type of number: an integral penalty is a penalty.
+    ok(json!({"repetition_penalty": 2}));
+    ok(json!({"stop_strings": ["a", "b"]}));
+    ok(json!({"stop_strings": []}));
+    refusal(json!({"stop_strings": ["a", ""]}), "stop_strings");
+    ok(json!({"eos_token_id": 99}));
+    let outside = refusal(json!({"eos_token_id": [3, 100]}), "eos_token_id");
+    assert!(
+        outside.contains("found 100, allowed: ids below 100"),
+        "{outside}"
+    );
+    refusal(json!({"eos_token_id": -1}), "eos_token_id");
+    refusal(json!({"bos_token_id": 100}), "bos_token_id");
+    assert_eq!(
+        Kind::Number(Range::UnitInterval).allowed(),
+        "a number from 0 to 1"
+    );
+}
+
+#[test]
+fn unsupported_options_are_refused_with_a_reason() {
+    let beams = refusal(json!({"num_beams": 4}), "num_beams");
+    assert!(beams.contains("beam search"), "{beams}");
+    // Also where the value would change nothing: the rule is the name.
+    refusal(json!({"use_cache": true}), "use_cache");
+    for field in FIELDS {
+        if let Status::Refused(reason) = field.status {
+            assert!(!reason.is_empty());
+            let message = refusal(json!({field.name: 1}), field.name);
+            assert!(message.contains(reason), "{message}");
+        }
+    }
+}
+
+#[test]
+fn unknown_options_are_refused_with_the_nearest_name() {
+    let suggested = [
+        ("repition_penalty", "repetition_penalty"),
+        ("max_tokens", "max_new_tokens"),
+        ("maxNewTokens", "max_new_tokens"),
+        ("topK", "top_k"),
+        ("temprature", "temperature"),
+        ("stop", "stop_strings"),
+        ("num_beam", "num_beams"),
+        ("eos_token_ids", "eos_token_id"),
+    ];
+    for (wrong, right) in suggested {
+        let message = refusal(json!({wrong: 1}), wrong);
+        assert!(
+            message.contains(&format!("did you mean {right}?")),
+            "{message}"
+        );
+    }
+    let far = refusal(json!({"frobnicate": 1}), "frobnicate");
+    assert!(!far.contains("did you mean"), "{far}");
+    for config in [json!(3), json!("greedy"), json!([]), json!(true)] {
+        refusal(config, "config");
+    }
+}
+
+#[test]
+fn a_file_is_not_the_callers_fault() {
+    let file = json!({
+        "transformers_version": "5.24.0", "_from_model_config": true,
+        "num_beams": 1, "use_cache": true, "guidance_scale": 1, "output_scores": false,
+        "no_repeat_ngram_size": 3, "renormalize_logits": false, "my_key": 5,
+    });
+    let merged = planned(json!({}), file);
+    assert_eq!(warned(&merged), ["no_repeat_ngram_size", "my_key"]);
+    assert!(
+        merged.warnings[0]
+            .message
+            .contains("the file's 3 has no effect")
+    );
+    // A config that passes metadata along, as a file does, is accepted.
+    planned(json!({"transformers_version": "5.24.0"}), json!(null));
+
+    // Temperature 0 is in many files beside greedy decoding, where it changes nothing.
+    let cold = json!({"temperature": 0.0, "pad_token_id": -1});
+    assert_eq!(
+        warned(&planned(json!({}), cold.clone())),
+        ["temperature", "pad_token_id"]
+    );
+    let error = plan(json!({"do_sample": true}), cold.clone()).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("generation_config.json: temperature: found 0")
+    );
+    planned(json!({"do_sample": true, "temperature": 1}), cold);
+    assert!(plan_error(json!({"max_new_tokens": "20"})).contains("max_new_tokens"));
+    assert!(plan_error(json!([1])).contains("generation_config.json is [1], allowed: an object"));
+}
+
+fn plan_error(file: serde_json::Value) -> String {
+    plan(json!({}), file).unwrap_err().to_string()
+}
+
+#[test]
+fn a_seed_is_drawn_where_none_is_given_and_can_be_given_again() {
+    let drawn = planned(json!({"do_sample": true}), json!(null));
+    let (seed, source) = value(&drawn, "seed");
+    assert_eq!(source, Source::Library);
+    let again = planned(json!({"do_sample": true, "seed": seed}), json!(null));
+    assert_eq!(again.selection, drawn.selection);
+    let other = planned(json!({"do_sample": true}), json!(null));
+    assert_ne!(
+        other.selection, drawn.selection,
+        "two of 2⁵³ seeds are the same"
+    );
+}
