@@ -33,6 +33,8 @@ pub struct Shown {
 
 struct Search {
     full: Decoder,
+    /// Text of the prompt that the decoder has not given out yet.
+    lead: String,
     stops: StopStrings,
     held: VecDeque<Piece>,
     stopped: bool,
@@ -59,11 +61,10 @@ impl Streamer {
 
     /// Takes the next token, which is not an end token.
     pub fn push(&mut self, id: u32) -> Result<Shown> {
-        let visible = self.visible.push(id)?;
         match &mut self.search {
-            Some(search) => search.push(id, visible),
+            Some(search) => search.push(id, &mut self.visible),
             None => Ok(Shown {
-                text: visible,
+                text: self.visible.push(id)?,
                 stopped: false,
             }),
         }
@@ -98,6 +99,8 @@ impl Search {
         for &id in tail {
             before.push_str(&full.push(id)?);
         }
+        let lead = full.peek()?;
+        before.push_str(&lead);
         let (stops, pending) = StopStrings::new(stops, &before);
         let prompt = Piece {
             full: before.split_off(before.len() - pending),
@@ -105,24 +108,45 @@ impl Search {
         };
         Ok(Self {
             full,
+            lead,
             stops,
             held: VecDeque::from([prompt]),
             stopped: false,
         })
     }
 
-    fn push(&mut self, id: u32, visible: String) -> Result<Shown> {
+    fn push(&mut self, id: u32, visible: &mut Decoder) -> Result<Shown> {
         let full = self.full.push(id)?;
-        let verdict = self.stops.push(&full);
-        self.held.push_back(Piece { full, visible });
-        let (bytes, stopped) = match verdict {
-            Verdict::Release(bytes) => (bytes, false),
-            Verdict::Stop(at) => (at, true),
+        let own = without(&full, &self.lead).to_owned();
+        if !full.is_empty() {
+            self.lead.clear();
+        }
+        let verdict = self.stops.push(&own);
+        self.held.push_back(Piece {
+            full: own,
+            visible: visible.push(id)?,
+        });
+        let mut text = match verdict {
+            Verdict::Release(bytes) | Verdict::Stop(bytes) => self.release(bytes),
         };
-        self.stopped = stopped;
+        self.stopped = matches!(verdict, Verdict::Stop(_));
+        if !self.stopped {
+            // What the decoder holds back is certain if the answer ends here, so it may complete a stop
+            // string, and the answer then does end here.
+            let full = self.full.peek()?;
+            let full = without(&full, &self.lead).to_owned();
+            if let Some(at) = self.stops.peek(&full).filter(|_| !full.is_empty()) {
+                self.stopped = true;
+                self.held.push_back(Piece {
+                    full,
+                    visible: visible.finish()?,
+                });
+                text.push_str(&self.release(at));
+            }
+        }
         Ok(Shown {
-            text: self.release(bytes),
-            stopped,
+            text,
+            stopped: self.stopped,
         })
     }
 
@@ -144,4 +168,9 @@ impl Search {
         }
         text
     }
+}
+
+/// `text` without `lead`, if it begins with that.
+fn without<'a>(text: &'a str, lead: &str) -> &'a str {
+    text.strip_prefix(lead).unwrap_or(text)
 }

@@ -41,6 +41,17 @@ impl Decoder {
         Ok(text)
     }
 
+    /// The text that [`finish`](Self::finish) would give now. Nothing changes: a later id may still make
+    /// other text of it.
+    ///
+    /// # Errors
+    /// As [`Self::push`].
+    pub fn peek(&self) -> Result<String> {
+        let mut text = String::new();
+        self.stream.clone().finish(&mut text)?;
+        Ok(text)
+    }
+
     /// Gives the text that was held back, now that no id follows; the decoder is then at the start of
     /// a new text.
     ///

@@ -94,6 +94,7 @@ impl Steps {
 }
 
 /// One text on its way through the steps.
+#[derive(Clone)]
 pub(super) struct Stream {
     tokens: Vec<TokenState>,
     /// With byte-level tokens: the bytes of a character that is not complete.
@@ -178,6 +179,7 @@ fn run_text(steps: &mut [TextState], text: &str, out: &mut String) {
 }
 
 /// A [`TokenStep`] and what it remembers of the tokens before.
+#[derive(Clone)]
 struct TokenState {
     step: TokenStep,
     /// Whether a token has passed.
@@ -299,6 +301,7 @@ impl TokenState {
 }
 
 /// A [`TextStep`] and what it holds back.
+#[derive(Clone)]
 struct TextState {
     step: TextStep,
     /// Strip: how often the character can still go at the start.

@@ -1,53 +1,19 @@
-//! The loop: when it computes, when it stops, what it gives back. Failures B01, B04, B10, B11, B22, B55,
-//! B65 of comparable systems, as far as they are the loop's.
+//! The loop: when it computes, when it ends, what it gives back. Failures B01, B04, B11, B22, B55 of
+//! comparable systems, as far as they are the loop's.
 
-use std::{
-    cell::Cell,
-    future::Future,
-    rc::Rc,
-    task::{Context, Poll, Waker},
-};
+use std::{cell::Cell, rc::Rc};
 
 use decant::{
-    error::{Error, ErrorKind},
-    generation::{Engine, Event, Generation, Output, StopReason},
+    error::ErrorKind,
+    generation::{Event, StopReason},
 };
 use pollster::block_on;
 use serde_json::{Value, json};
 
-use crate::support::fake::{Fake, Setup, only};
-
-const PIECES: [&str; 8] = ["<eos>", " a", " b", " c", " d", " e", " f", " g"];
-
-/// A model that counts: after token i comes i + 1, and after the last the end token.
-fn counting(setup: Setup) -> (Engine, Rc<Fake>) {
-    let vocabulary = setup.facts.vocabulary;
-    let next = move |ids: &[u32]| only((ids[ids.len() - 1] + 1) % vocabulary as u32, vocabulary);
-    setup.engine(next, Rc::default())
-}
-
-/// A model that always says the same.
-fn constant(setup: Setup, token: u32) -> (Engine, Rc<Fake>) {
-    let vocabulary = setup.facts.vocabulary;
-    setup.engine(move |_| only(token, vocabulary), Rc::default())
-}
-
-fn generation(engine: &Engine, input: Value, config: Value) -> Result<Generation, Error> {
-    engine.generate(&input.into(), &config.into())
-}
-
-fn output(engine: &Engine, input: Value, config: Value) -> Output {
-    block_on(generation(engine, input, config).unwrap().output()).unwrap()
-}
-
-fn events(generation: &mut Generation) -> Vec<Event> {
-    let next = || block_on(generation.next()).unwrap();
-    std::iter::from_fn(next).collect()
-}
-
-fn pages_used(engine: &Engine) -> usize {
-    engine.stats().cache_bytes_used
-}
+use crate::support::{
+    fake::{Setup, only},
+    loops::{PIECES, constant, counting, events, generation, output, pages_used},
+};
 
 #[test]
 fn a_step_is_computed_when_it_is_pulled_and_not_before() {
@@ -239,173 +205,6 @@ fn an_id_beyond_the_tokenizer_has_no_text() {
     }
 }
 
-#[test]
-fn scores_without_a_distribution_end_the_call_and_not_the_engine() {
-    for bad in [f32::NAN, f32::INFINITY] {
-        let broken = Rc::new(Cell::new(true));
-        let switch = broken.clone();
-        let script = move |ids: &[u32]| match switch.get() && ids.len() == 3 {
-            true => vec![0.0, 1.0, bad, 0.0, 0.0, 0.0, 0.0, 0.0],
-            false => only(2, 8),
-        };
-        let (engine, fake) = Setup::new(&PIECES).engine(script, Rc::default());
-        for sampling in [false, true] {
-            broken.set(true);
-            let config = json!({"do_sample": sampling, "top_k": 1, "max_new_tokens": 4});
-            let mut running = generation(&engine, json!([1]), config.clone()).unwrap();
-            assert!(block_on(running.next()).unwrap().is_some());
-            assert!(block_on(running.next()).unwrap().is_some());
-            let error = block_on(running.next()).unwrap_err();
-            assert_eq!(error.kind(), &ErrorKind::InvalidScores);
-            assert_eq!(
-                block_on(running.next()).unwrap(),
-                None,
-                "an error is given once"
-            );
-            assert_eq!(running.finish().unwrap_err(), error);
-            assert_eq!(pages_used(&engine), 0);
-            broken.set(false);
-            let before = fake.rows();
-            let next = output(&engine, json!([1]), config);
-            assert_eq!(next.sequences, [[2, 2, 2, 2]]);
-            // Nothing of the failed call is trusted: the prompt is evaluated again.
-            assert_eq!(fake.rows() - before, 4);
-        }
-    }
-}
-
-#[test]
-fn a_failing_device_is_reported_once() {
-    let (engine, fake) = counting(Setup::new(&PIECES));
-    fake.failing.set(Some(2));
-    let mut running = generation(&engine, json!([1]), json!({})).unwrap();
-    assert!(block_on(running.next()).unwrap().is_some());
-    assert!(block_on(running.next()).unwrap().is_some());
-    let error = block_on(running.next()).unwrap_err();
-    assert_eq!(error.kind(), &ErrorKind::DeviceLost);
-    assert_eq!(block_on(running.output()).unwrap_err(), error);
-    assert_eq!(fake.forwards(), 3);
-    let stats = engine.stats();
-    assert_eq!(
-        (stats.generations, stats.failures, stats.cache_bytes_used),
-        (1, 1, 0)
-    );
-}
-
-/// Failure B65: an abort is of one call only.
-#[test]
-fn stopping_ends_one_call_and_keeps_what_it_made() {
-    let (engine, fake) = counting(Setup::new(&PIECES));
-    let whole = || output(&engine, json!([1]), json!({})).texts[0].clone();
-    let expected = " b c d e f g";
-    for after in [0, 1, 3] {
-        let mut running = generation(&engine, json!([1]), json!({})).unwrap();
-        for _ in 0..after {
-            block_on(running.next()).unwrap().unwrap();
-        }
-        let before = fake.forwards();
-        running.stop_handle().stop();
-        assert_eq!(block_on(running.next()).unwrap(), None);
-        assert_eq!(block_on(running.next()).unwrap(), None);
-        let output = running.finish().unwrap();
-        assert_eq!(output.stop_reasons, [StopReason::Aborted]);
-        assert_eq!(output.texts[0], expected[..2 * after]);
-        assert_eq!((fake.forwards(), pages_used(&engine)), (before, 0));
-        assert_eq!(whole(), expected);
-    }
-    let mut ended = generation(&engine, json!([1]), json!({})).unwrap();
-    while block_on(ended.next()).unwrap().is_some() {}
-    ended.stop_handle().stop();
-    assert_eq!(ended.finish().unwrap().stop_reasons, [StopReason::Eos]);
-    assert_eq!(whole(), expected);
-}
-
-fn poll<F: Future>(future: &mut std::pin::Pin<&mut F>) -> Poll<F::Output> {
-    future
-        .as_mut()
-        .poll(&mut Context::from_waker(Waker::noop()))
-}
-
-#[test]
-fn a_stop_while_a_step_is_computed_shows_nothing_of_it() {
-    let (engine, fake) = counting(Setup::new(&PIECES));
-    fake.delay.set(2);
-    let mut running = generation(&engine, json!([1]), json!({})).unwrap();
-    let stop = running.stop_handle();
-    block_on(running.next()).unwrap().unwrap();
-    {
-        let mut pending = std::pin::pin!(running.next());
-        assert!(poll(&mut pending).is_pending());
-        stop.stop();
-        assert!(poll(&mut pending).is_pending());
-        assert_eq!(poll(&mut pending), Poll::Ready(Ok(None)));
-    }
-    let output = running.finish().unwrap();
-    assert_eq!(output.sequences, [[2]]);
-    assert_eq!((fake.forwards(), pages_used(&engine)), (2, 0));
-}
-
-#[test]
-fn a_pull_that_is_dropped_half_way_can_be_pulled_again() {
-    let (engine, fake) = counting(Setup::new(&PIECES));
-    fake.delay.set(1);
-    let mut running = generation(&engine, json!([1, 2]), json!({})).unwrap();
-    let mut tokens = Vec::new();
-    for _ in 0..3 {
-        {
-            let mut pending = std::pin::pin!(running.next());
-            assert!(poll(&mut pending).is_pending());
-        }
-        tokens.push(block_on(running.next()).unwrap().unwrap().token_id);
-    }
-    assert_eq!(tokens, [3, 4, 5]);
-    assert_eq!(running.finish().unwrap().usage.completion_tokens, 3);
-}
-
-#[test]
-fn two_generations_interleaved_do_not_disturb_each_other() {
-    // What is said depends on the whole history, so that a foreign page would be noticed.
-    let script = |ids: &[u32]| only((ids.iter().sum::<u32>() * 3 + ids.len() as u32) % 7 + 1, 8);
-    let (engine, fake) = Setup::new(&PIECES).engine(script, Rc::default());
-    let config = json!({"max_new_tokens": 12});
-    let alone = |prompt: Value| output(&engine, prompt, config.clone()).sequences;
-    let expected = [alone(json!([1, 2, 3, 4, 5])), alone(json!([7, 6, 5]))];
-
-    fake.delay.set(1);
-    let mut first = generation(&engine, json!([1, 2, 3, 4, 5]), config.clone()).unwrap();
-    let mut second = generation(&engine, json!([7, 6, 5]), config.clone()).unwrap();
-    for _ in 0..12 {
-        // Both steps are in flight before either's scores come.
-        let mut one = std::pin::pin!(first.next());
-        let mut two = std::pin::pin!(second.next());
-        assert!(poll(&mut one).is_pending() && poll(&mut two).is_pending());
-        assert!(matches!(poll(&mut two), Poll::Ready(Ok(Some(_)))));
-        assert!(matches!(poll(&mut one), Poll::Ready(Ok(Some(_)))));
-    }
-    let found = [
-        first.finish().unwrap().sequences,
-        second.finish().unwrap().sequences,
-    ];
-    assert_eq!(found, expected);
-}
-
-#[test]
-fn room_is_taken_at_the_first_pull_or_refused_there() {
-    let (engine, fake) = constant(Setup::new(&PIECES), 2);
-    let half = json!({"max_new_tokens": 31});
-    let mut first = generation(&engine, json!([1, 2]), half.clone()).unwrap();
-    let mut second = generation(&engine, json!([1, 2]), json!({"max_new_tokens": 40})).unwrap();
-    block_on(first.next()).unwrap();
-    let before = fake.forwards();
-    let error = block_on(second.next()).unwrap_err();
-    assert_eq!(error.kind(), &ErrorKind::ContextFull { limit: 32 });
-    assert_eq!(fake.forwards(), before);
-    let third = block_on(generation(&engine, json!([1, 2]), half).unwrap().output());
-    assert_eq!(third.unwrap().sequences[0].len(), 31);
-    assert_eq!(block_on(first.output()).unwrap().sequences[0].len(), 31);
-    assert_eq!(pages_used(&engine), 0);
-}
-
 /// Failure B55: the whole prompt is in the cache already.
 #[test]
 fn a_prompt_that_begins_like_the_last_answer_is_evaluated_from_where_they_part() {
@@ -516,41 +315,4 @@ fn scores_of_all_positions() {
         block_on(engine.forward_all(&[1; 64])).unwrap().len(),
         64 * 8
     );
-}
-
-#[test]
-fn a_closed_engine_says_so() {
-    let (engine, _) = counting(Setup::new(&PIECES));
-    let mut running = generation(&engine, json!([1]), json!({})).unwrap();
-    block_on(running.next()).unwrap();
-    engine.close();
-    engine.close();
-    let closed = |error: Error| assert_eq!(error.kind(), &ErrorKind::Closed);
-    closed(block_on(running.next()).unwrap_err());
-    closed(generation(&engine, json!([1]), json!({})).err().unwrap());
-    closed(block_on(engine.forward_all(&[1])).unwrap_err());
-    closed(engine.executor_info().unwrap_err());
-}
-
-#[test]
-fn thousands_of_calls_leave_nothing_behind() {
-    let (engine, fake) = counting(Setup::new(&PIECES));
-    for i in 0..3000u32 {
-        let mut running = generation(&engine, json!([1 + i % 6, 2]), json!({})).unwrap();
-        for _ in 0..i % 4 {
-            block_on(running.next()).unwrap();
-        }
-        if i % 3 == 0 {
-            running.finish().unwrap();
-        }
-        fake.steps.borrow_mut().clear();
-    }
-    assert_eq!(pages_used(&engine), 0);
-    // All pages can be had again.
-    let all = output(
-        &engine,
-        json!([2, 2]),
-        json!({"max_new_tokens": 62, "eos_token_id": []}),
-    );
-    assert_eq!(all.sequences[0].len(), 62);
 }

@@ -1,6 +1,6 @@
 //! Stop strings and the text that is shown. Failures B19, B21, B24 of comparable systems.
 
-use std::rc::Rc;
+use std::{collections::BTreeMap, fs, rc::Rc};
 
 use decant::{
     generation::{Output, StopReason, streamer::Streamer},
@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::support::{
     fake::{Setup, only, tokenizer},
+    golden,
     random::Random,
 };
 
@@ -208,6 +209,72 @@ fn what_is_shown_is_the_text_before_the_first_match() {
         }
     }
     assert!(stopped > 5000 && through > 2000, "{stopped} {through}");
+}
+
+fn golden_tokenizer(model: &str) -> Tokenizer {
+    let folder = golden::folder().join("models").join(model);
+    let read = |name| fs::read(folder.join(name)).unwrap();
+    let config = read("tokenizer_config.json");
+    Tokenizer::from_json(&read("tokenizer.json"), Some(&config)).unwrap()
+}
+
+/// A decoder of byte tokens holds them back, as a later byte could change what they mean. A stop string
+/// in what is held stops at once, but not if it is the prompt's.
+#[test]
+fn bytes_that_are_held_back_stop_where_they_are_the_answers() {
+    let tokenizer = golden_tokenizer("llama-tied");
+    let id = |token: &str| tokenizer.id(token).unwrap();
+    let (newline, word, bang) = (id("<0x0A>"), id("\u{2581}the"), id("<0x21>"));
+    let run = |prompt: &[u32], ids: &[u32]| {
+        let (pieces, at) = shown(&tokenizer, &["\n"], prompt, ids);
+        (pieces.concat(), at)
+    };
+    assert_eq!(
+        run(&[word], &[word, newline, word]),
+        ("the".into(), Some(1))
+    );
+    assert_eq!(run(&[word], &[bang, newline, word]), ("!".into(), Some(1)));
+    assert_eq!(
+        run(&[word, newline], &[word, word]),
+        ("the the".into(), None)
+    );
+    assert_eq!(run(&[word, newline], &[newline]), (String::new(), Some(0)));
+    assert_eq!(
+        run(&[word, newline], &[bang, newline]),
+        ("!".into(), Some(1))
+    );
+}
+
+#[test]
+fn stop_strings_equal_hugging_face() {
+    let lines = fs::read_to_string(golden::folder().join("stop_strings.jsonl")).unwrap();
+    let mut tokenizers = BTreeMap::new();
+    let mut passed = 0;
+    for line in lines.lines() {
+        let case: Value = serde_json::from_str(line).unwrap();
+        let model = case["model"].as_str().unwrap();
+        let tokenizer = tokenizers.entry(model.to_owned());
+        let tokenizer = tokenizer.or_insert_with(|| golden_tokenizer(model));
+        let stops: Vec<String> = serde_json::from_value(case["stop_strings"].clone()).unwrap();
+        let stops: Vec<&str> = stops.iter().map(String::as_str).collect();
+        let ids: Vec<u32> = serde_json::from_value(case["ids"].clone()).unwrap();
+        // An answer always has a prompt before it; here a token that can be no part of a match.
+        let prompt = [tokenizer.eos_token_ids()[0]];
+        let (pieces, at) = shown(tokenizer, &stops, &prompt, &ids);
+        let first = case["first"].as_u64().map(|at| at as usize);
+        assert_eq!(at, first, "{model} {stops:?} {:?}", case["text"]);
+        let text = case["text"].as_str().unwrap();
+        assert!(
+            text.starts_with(&pieces.concat()) || first.is_none(),
+            "{model} {stops:?}"
+        );
+        if first.is_none() {
+            assert_eq!(pieces.concat(), text);
+        }
+        passed += 1;
+    }
+    println!("stop_strings.jsonl: {passed} passed");
+    assert_eq!(passed, 156);
 }
 
 /// The answer of a model that says `pieces` one after another to the prompt "?".

@@ -39,19 +39,25 @@ impl StopStrings {
 
     /// Takes the next piece. After [`Verdict::Stop`] the search is over.
     pub fn push(&mut self, piece: &str) -> Verdict {
-        let old = self.pending.len();
-        self.pending.push_str(piece);
-        // A match must reach into the new piece: text before the answer may hold whole stop strings.
-        let first = self.stops.iter().filter_map(|stop| {
-            let from = floor_boundary(&self.pending, (old + 1).saturating_sub(stop.len()));
-            self.pending[from..].find(stop.as_str()).map(|at| from + at)
-        });
-        if let Some(at) = first.min() {
+        if let Some(at) = self.peek(piece) {
             return Verdict::Stop(at);
         }
+        self.pending.push_str(piece);
         let safe = self.safe();
         self.release(safe);
         Verdict::Release(safe)
+    }
+
+    /// Where a stop string would begin if `piece` came next; nothing changes.
+    pub fn peek(&self, piece: &str) -> Option<usize> {
+        let text = [&self.pending, piece].concat();
+        // A match must reach into the new piece: text before the answer may hold whole stop strings.
+        let first = self.stops.iter().filter_map(|stop| {
+            let from = (self.pending.len() + 1).saturating_sub(stop.len());
+            let from = floor_boundary(&text, from);
+            text[from..].find(stop.as_str()).map(|at| from + at)
+        });
+        first.min()
     }
 
     /// Bytes of the pending text before the first place where a stop string may have begun.

@@ -1,0 +1,49 @@
+//! Models of a few words, and calls on them.
+
+use std::rc::Rc;
+
+use decant::{
+    error::Error,
+    generation::{Engine, Event, Generation, Output},
+};
+use pollster::block_on;
+use serde_json::Value;
+
+use super::fake::{Fake, Setup, only};
+
+/// A vocabulary.
+pub const PIECES: [&str; 8] = ["<eos>", " a", " b", " c", " d", " e", " f", " g"];
+
+/// A model that counts: after token i comes i + 1, and after the last the end token.
+pub fn counting(setup: Setup) -> (Engine, Rc<Fake>) {
+    let vocabulary = setup.facts.vocabulary;
+    let next = move |ids: &[u32]| only((ids[ids.len() - 1] + 1) % vocabulary as u32, vocabulary);
+    setup.engine(next, Rc::default())
+}
+
+/// A model that always says the same.
+pub fn constant(setup: Setup, token: u32) -> (Engine, Rc<Fake>) {
+    let vocabulary = setup.facts.vocabulary;
+    setup.engine(move |_| only(token, vocabulary), Rc::default())
+}
+
+/// A call that was not pulled.
+pub fn generation(engine: &Engine, input: Value, config: Value) -> Result<Generation, Error> {
+    engine.generate(&input.into(), &config.into())
+}
+
+/// The output of a call.
+pub fn output(engine: &Engine, input: Value, config: Value) -> Output {
+    block_on(generation(engine, input, config).unwrap().output()).unwrap()
+}
+
+/// The rest of a call's events.
+pub fn events(generation: &mut Generation) -> Vec<Event> {
+    let next = || block_on(generation.next()).unwrap();
+    std::iter::from_fn(next).collect()
+}
+
+/// Bytes of the cache that running calls hold.
+pub fn pages_used(engine: &Engine) -> usize {
+    engine.stats().cache_bytes_used
+}
