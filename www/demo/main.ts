@@ -121,11 +121,6 @@ runner.addEventListener("start", () => {
   byId("send").hidden = true;
   byId("stop").hidden = false;
 });
-let notch = 0;
-runner.addEventListener("text", () => {
-  notch = (notch + 1) % 4;
-  byId("panel").style.setProperty("--notch", String(notch));
-});
 runner.addEventListener("end", () => {
   document.body.dataset["running"] = "false";
   // The buttons swap places; whoever pressed one keeps the keyboard on the other.
