@@ -3,6 +3,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod answers;
 mod attention;
 mod device;
 mod embed;
