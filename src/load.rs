@@ -194,7 +194,7 @@ fn pages(graph: &Graph) -> usize {
 }
 
 /// The vocabulary in a header's keys.
-fn vocabulary(metadata: &Metadata) -> Result<Vocabulary> {
+pub fn vocabulary(metadata: &Metadata) -> Result<Vocabulary> {
     let key = |name: &str| format!("tokenizer.ggml.{name}");
     let text = |name: &str| Ok(metadata.str(&key(name))?.map(str::to_owned));
     let list = |name: &str| Ok(metadata.strings(&key(name))?.unwrap_or_default().to_vec());

@@ -1,11 +1,10 @@
 //! Text → ids through the `tokenizers` crate: the only file that drives its pipeline.
 
+use std::sync::Arc;
+
 use ::tokenizers::{
-    AddedToken, TokenizerImpl,
-    decoders::fuse::Fuse,
-    models::ModelWrapper,
-    normalizers::NormalizerWrapper,
-    pre_tokenizers::{PreTokenizerWrapper, byte_level::ByteLevel},
+    AddedToken, NormalizedString, Normalizer, PreTokenizedString, PreTokenizer, TokenizerImpl,
+    decoders::fuse::Fuse, models::ModelWrapper, pre_tokenizers::byte_level::ByteLevel,
 };
 
 use super::invalid;
@@ -13,8 +12,29 @@ use crate::error::Result;
 
 /// The crate's pipeline up to the ids. What comes after (special tokens around the text, decoding) is
 /// ours, so the last two types only fill their places.
-type Pipeline =
-    TokenizerImpl<ModelWrapper, NormalizerWrapper, PreTokenizerWrapper, ByteLevel, Fuse>;
+type Pipeline = TokenizerImpl<ModelWrapper, Normalizers, PreTokenizers, ByteLevel, Fuse>;
+
+/// What happens to a text before it is cut, in order.
+///
+/// Trait objects, unlike the crate's enum of everything, leave out of the download what nothing builds.
+#[derive(Clone, Default)]
+pub(super) struct Normalizers(pub Vec<Arc<dyn Normalizer + Send + Sync>>);
+
+impl Normalizer for Normalizers {
+    fn normalize(&self, text: &mut NormalizedString) -> ::tokenizers::Result<()> {
+        self.0.iter().try_for_each(|step| step.normalize(text))
+    }
+}
+
+/// How a text is cut into the pieces that the model sees, in order.
+#[derive(Clone, Default)]
+pub(super) struct PreTokenizers(pub Vec<Arc<dyn PreTokenizer + Send + Sync>>);
+
+impl PreTokenizer for PreTokenizers {
+    fn pre_tokenize(&self, text: &mut PreTokenizedString) -> ::tokenizers::Result<()> {
+        self.0.iter().try_for_each(|step| step.pre_tokenize(text))
+    }
+}
 
 /// Turns text into ids.
 #[derive(Clone)]
@@ -32,15 +52,15 @@ impl Encoder {
     pub fn new(
         model: impl Into<ModelWrapper>,
         highest: u32,
-        normalizer: Option<NormalizerWrapper>,
-        pre_tokenizer: Option<PreTokenizerWrapper>,
+        normalizers: Normalizers,
+        pre_tokenizers: PreTokenizers,
         added: Vec<AddedToken>,
         split_special: bool,
     ) -> Result<Self> {
         let mut pipeline = Pipeline::new(model.into());
-        pipeline.with_pre_tokenizer(pre_tokenizer);
+        pipeline.with_pre_tokenizer(Some(pre_tokenizers));
         pipeline
-            .with_normalizer(normalizer)
+            .with_normalizer(Some(normalizers))
             .and_then(|pipeline| pipeline.add_tokens(added))
             .map_err(|e| invalid(format!("the added tokens cannot be used: {e}")))?;
         pipeline.set_encode_special_tokens(split_special);

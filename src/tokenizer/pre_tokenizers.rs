@@ -3,26 +3,27 @@
 //! The names are llama.cpp's (`src/llama-vocab.cpp`); the patterns are those that the model families
 //! publish in their `tokenizer.json`, so that ids equal Hugging Face's.
 
+use std::sync::Arc;
+
 use ::tokenizers::{
-    SplitDelimiterBehavior,
-    normalizers::{NFC, NormalizerWrapper},
+    PreTokenizer, SplitDelimiterBehavior,
+    normalizers::NFC,
     pre_tokenizers::{
-        PreTokenizerWrapper,
         byte_level::ByteLevel,
         digits::Digits,
-        sequence::Sequence,
         split::{Split, SplitPattern},
     },
 };
 
+use super::encoder::{Normalizers, PreTokenizers};
 use crate::error::{Error, Result};
 
 /// How a family of byte-level BPE tokenizers cuts text before merging.
 pub(super) struct Family {
     /// What happens to the text first.
-    pub normalizer: Option<NormalizerWrapper>,
+    pub normalizers: Normalizers,
     /// Cuts text into pieces and spells them in the byte-level alphabet.
-    pub pre_tokenizer: PreTokenizerWrapper,
+    pub pre_tokenizers: PreTokenizers,
     /// A piece that is a token is taken whole, whatever the merges say.
     pub ignore_merges: bool,
     /// Whether a raw prompt begins with BOS when the file does not say.
@@ -79,9 +80,9 @@ pub(super) fn family(name: &str) -> Result<Family> {
             known.join(", ")
         )));
     };
-    let plain = |parts: Vec<PreTokenizerWrapper>| Family {
-        normalizer: None,
-        pre_tokenizer: Sequence::new(parts).into(),
+    let plain = |steps: Vec<Step>| Family {
+        normalizers: Normalizers::default(),
+        pre_tokenizers: PreTokenizers(steps),
         ignore_merges: false,
         add_bos: false,
     };
@@ -94,7 +95,7 @@ pub(super) fn family(name: &str) -> Result<Family> {
             split("[0-9][0-9][0-9]")?,
             byte_level(false),
         ]),
-        Kind::Digits => plain(vec![Digits::new(true).into(), byte_level(true)]),
+        Kind::Digits => plain(vec![Arc::new(Digits::new(true)), byte_level(true)]),
         Kind::Cl100k => plain(vec![split(LLAMA3)?, byte_level(false)]),
         Kind::Llama3 => Family {
             ignore_merges: true,
@@ -102,7 +103,7 @@ pub(super) fn family(name: &str) -> Result<Family> {
             ..plain(vec![split(LLAMA3)?, byte_level(false)])
         },
         Kind::Qwen2 => Family {
-            normalizer: Some(NFC.into()),
+            normalizers: Normalizers(vec![Arc::new(NFC)]),
             ..plain(vec![split(QWEN2)?, byte_level(false)])
         },
     })
@@ -111,16 +112,18 @@ pub(super) fn family(name: &str) -> Result<Family> {
 /// The GPT-2 pattern, for use between other patterns.
 const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 
-fn byte_level(gpt2_pattern: bool) -> PreTokenizerWrapper {
-    ByteLevel::new(false, true, gpt2_pattern).into()
+type Step = Arc<dyn PreTokenizer + Send + Sync>;
+
+fn byte_level(gpt2_pattern: bool) -> Step {
+    Arc::new(ByteLevel::new(false, true, gpt2_pattern))
 }
 
-fn split(pattern: &str) -> Result<PreTokenizerWrapper> {
-    Split::new(
-        SplitPattern::Regex(pattern.into()),
-        SplitDelimiterBehavior::Isolated,
-        false,
-    )
-    .map(Into::into)
-    .map_err(|e| Error::internal(format!("the pattern {pattern:?} does not compile: {e}")))
+fn split(pattern: &str) -> Result<Step> {
+    let regex = SplitPattern::Regex(pattern.into());
+    match Split::new(regex, SplitDelimiterBehavior::Isolated, false) {
+        Ok(split) => Ok(Arc::new(split)),
+        Err(e) => Err(Error::internal(format!(
+            "the pattern {pattern:?} does not compile: {e}"
+        ))),
+    }
 }

@@ -137,8 +137,8 @@ pub(super) fn build(vocabulary: Vocabulary) -> Result<TokenizerParts> {
     let encoder = Encoder::new(
         model,
         highest,
-        family.normalizer,
-        Some(family.pre_tokenizer),
+        family.normalizers,
+        family.pre_tokenizers,
         added,
         false,
     )?;

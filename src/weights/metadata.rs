@@ -107,8 +107,7 @@ impl Metadata {
 }
 
 impl Value {
-    /// The value, shortened to fit a line.
-    pub fn kind(&self) -> String {
+    fn kind(&self) -> String {
         match self {
             Self::Unsigned(n) => n.to_string(),
             Self::Signed(n) => n.to_string(),

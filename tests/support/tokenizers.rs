@@ -65,3 +65,8 @@ pub fn stream(tokenizer: &Tokenizer, ids: &[u32], skip_special_tokens: bool) -> 
     pieces.push(decoder.finish().unwrap());
     pieces
 }
+
+/// A file of the tokenizer tests' own fixtures.
+pub fn fixture(name: &str) -> std::path::PathBuf {
+    folder().join("../tokenizer").join(name)
+}

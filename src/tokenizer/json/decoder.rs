@@ -1,14 +1,13 @@
 //! The decoders of `tokenizer.json`: how tokens become text.
 
 use ::tokenizers::{
-    normalizers::{Replace, replace::ReplacePattern},
-    pre_tokenizers::metaspace::PrependScheme,
+    normalizers::replace::ReplacePattern, pre_tokenizers::metaspace::PrependScheme,
 };
 
 use super::{
     super::steps::{Steps, Strip, TextStep, TokenStep},
     node::Node,
-    normalizer::pattern,
+    normalizer::{pattern, replace},
     pre_tokenizer::prepend_scheme,
 };
 use crate::error::Result;
@@ -65,9 +64,7 @@ fn add(node: &Node, steps: &mut Steps, joined: &mut bool) -> Result<()> {
             ReplacePattern::String(from) => {
                 TokenStep::Replace(from, node.str("content")?.to_owned())
             }
-            regex => TokenStep::ReplaceRegex(Box::new(
-                Replace::new(regex, node.str("content")?).map_err(|e| node.failed(e))?,
-            )),
+            ReplacePattern::Regex(_) => TokenStep::ReplaceRegex(Box::new(replace(node)?)),
         },
         "ByteFallback" => TokenStep::ByteFallback,
         "Metaspace" => TokenStep::Metaspace {

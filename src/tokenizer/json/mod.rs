@@ -27,6 +27,7 @@ use crate::error::{Error, Result};
 
 /// The parts of `tokenizer.json`.
 #[derive(Deserialize)]
+#[serde(expecting = "an object")]
 struct File {
     version: Option<String>,
     #[serde(default)]
@@ -44,6 +45,7 @@ struct File {
 
 /// A token that is recognised whole.
 #[derive(Deserialize)]
+#[serde(expecting = "an added token")]
 struct Added {
     content: String,
     #[serde(default)]

@@ -22,6 +22,7 @@ const MAX_ID: u32 = 1 << 24;
 
 /// The `model` of `tokenizer.json`.
 #[derive(Deserialize)]
+#[serde(expecting = "a model")]
 pub(super) struct ModelFile {
     r#type: Option<String>,
     vocab: VocabFile,

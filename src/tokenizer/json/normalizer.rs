@@ -1,51 +1,65 @@
 //! The normalizers of `tokenizer.json`: what happens to text before it is cut.
 
-use ::tokenizers::normalizers::{
-    BertNormalizer, ByteLevel, Lowercase, NFC, NFD, NFKC, NFKD, Nmt, NormalizerWrapper, Prepend,
-    Replace, Sequence, Strip, StripAccents, replace::ReplacePattern,
+use std::sync::Arc;
+
+use ::tokenizers::{
+    Normalizer,
+    normalizers::{
+        BertNormalizer, ByteLevel, Lowercase, NFC, NFD, NFKC, NFKD, Nmt, Prepend, Replace, Strip,
+        StripAccents, replace::ReplacePattern,
+    },
 };
 
-use super::node::Node;
+use super::{super::encoder::Normalizers, node::Node};
 use crate::error::Result;
 
-/// Builds a normalizer, if there is one.
-pub(super) fn build(node: Node) -> Result<Option<NormalizerWrapper>> {
-    if node.is_null() {
-        Ok(None)
-    } else {
-        one(&node).map(Some)
+/// Builds the normalizers, if there are any.
+///
+/// `Precompiled`, the tables of SentencePiece models such as T5, is not supported: the crate's reader of
+/// them panics on damaged ones, and generative models do without.
+pub(super) fn build(node: Node) -> Result<Normalizers> {
+    let mut steps = Normalizers::default();
+    if !node.is_null() {
+        add(&node, &mut steps)?;
     }
+    Ok(steps)
 }
 
-fn one(node: &Node) -> Result<NormalizerWrapper> {
-    Ok(match node.kind()? {
+fn add(node: &Node, steps: &mut Normalizers) -> Result<()> {
+    let step: Arc<dyn Normalizer + Send + Sync> = match node.kind()? {
         "Sequence" => {
-            let parts = node.list("normalizers")?;
-            Sequence::new(parts.iter().map(one).collect::<Result<_>>()?).into()
+            return node
+                .list("normalizers")?
+                .iter()
+                .try_for_each(|part| add(part, steps));
         }
-        "NFC" => NFC.into(),
-        "NFD" => NFD.into(),
-        "NFKC" => NFKC.into(),
-        "NFKD" => NFKD.into(),
-        "Nmt" => Nmt.into(),
-        "Lowercase" => Lowercase.into(),
-        "StripAccents" => StripAccents.into(),
-        "ByteLevel" => ByteLevel::new().into(),
-        "Strip" => Strip::new(node.bool("strip_left")?, node.bool("strip_right")?).into(),
-        "Prepend" => Prepend::new(node.str("prepend")?.to_owned()).into(),
-        "Replace" => Replace::new(pattern(node)?, node.str("content")?)
-            .map_err(|e| node.failed(e))?
-            .into(),
-        "BertNormalizer" => BertNormalizer::new(
-            node.bool("clean_text")?,
-            node.bool("handle_chinese_chars")?,
-            match node.field("strip_accents") {
-                field if field.is_null() => None,
-                _ => Some(node.bool("strip_accents")?),
-            },
-            node.bool("lowercase")?,
-        )
-        .into(),
+        "NFC" => Arc::new(NFC),
+        "NFD" => Arc::new(NFD),
+        "NFKC" => Arc::new(NFKC),
+        "NFKD" => Arc::new(NFKD),
+        "Nmt" => Arc::new(Nmt),
+        "Lowercase" => Arc::new(Lowercase),
+        "StripAccents" => Arc::new(StripAccents),
+        "ByteLevel" => Arc::new(ByteLevel::new()),
+        "Strip" => Arc::new(Strip::new(
+            node.bool("strip_left")?,
+            node.bool("strip_right")?,
+        )),
+        "Prepend" => Arc::new(Prepend::new(node.str("prepend")?.to_owned())),
+        "Replace" => Arc::new(replace(node)?),
+        "BertNormalizer" => {
+            let strip_accents = node.field("strip_accents");
+            Arc::new(BertNormalizer::new(
+                node.bool("clean_text")?,
+                node.bool("handle_chinese_chars")?,
+                if strip_accents.is_null() {
+                    None
+                } else {
+                    Some(node.bool("strip_accents")?)
+                },
+                node.bool("lowercase")?,
+            ))
+        }
         other => {
             return Err(node.unknown(
                 other,
@@ -53,7 +67,14 @@ fn one(node: &Node) -> Result<NormalizerWrapper> {
                  Replace, BertNormalizer",
             ));
         }
-    })
+    };
+    steps.0.push(step);
+    Ok(())
+}
+
+/// A `Replace`, which is also a decoder.
+pub(super) fn replace(node: &Node) -> Result<Replace> {
+    Replace::new(pattern(node)?, node.str("content")?).map_err(|e| node.failed(e))
 }
 
 /// The pattern of a `Replace`, which must match something.

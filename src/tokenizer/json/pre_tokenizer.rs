@@ -1,9 +1,10 @@
 //! The pre-tokenizers of `tokenizer.json`: where text is cut before the model sees it.
 
+use std::sync::Arc;
+
 use ::tokenizers::{
-    SplitDelimiterBehavior,
+    PreTokenizer, SplitDelimiterBehavior,
     pre_tokenizers::{
-        PreTokenizerWrapper,
         bert::BertPreTokenizer,
         byte_level::ByteLevel,
         delimiter::CharDelimiterSplit,
@@ -11,58 +12,56 @@ use ::tokenizers::{
         fixed_length::FixedLength,
         metaspace::{Metaspace, PrependScheme},
         punctuation::Punctuation,
-        sequence::Sequence,
         split::{Split, SplitPattern},
         unicode_scripts::UnicodeScripts,
         whitespace::{Whitespace, WhitespaceSplit},
     },
 };
 
-use super::node::Node;
+use super::{super::encoder::PreTokenizers, node::Node};
 use crate::error::Result;
 
-/// Builds a pre-tokenizer, if there is one.
-pub(super) fn build(node: Node) -> Result<Option<PreTokenizerWrapper>> {
-    if node.is_null() {
-        Ok(None)
-    } else {
-        one(&node).map(Some)
+/// Builds the pre-tokenizers, if there are any.
+pub(super) fn build(node: Node) -> Result<PreTokenizers> {
+    let mut steps = PreTokenizers::default();
+    if !node.is_null() {
+        add(&node, &mut steps)?;
     }
+    Ok(steps)
 }
 
-fn one(node: &Node) -> Result<PreTokenizerWrapper> {
-    Ok(match node.kind()? {
+fn add(node: &Node, steps: &mut PreTokenizers) -> Result<()> {
+    let step: Arc<dyn PreTokenizer + Send + Sync> = match node.kind()? {
         "Sequence" => {
-            let parts = node.list("pretokenizers")?;
-            Sequence::new(parts.iter().map(one).collect::<Result<_>>()?).into()
+            return node
+                .list("pretokenizers")?
+                .iter()
+                .try_for_each(|part| add(part, steps));
         }
-        "ByteLevel" => ByteLevel::new(
+        "ByteLevel" => Arc::new(ByteLevel::new(
             node.bool("add_prefix_space")?,
             node.bool_or("trim_offsets", true)?,
             node.bool_or("use_regex", true)?,
-        )
-        .into(),
-        "Metaspace" => Metaspace::new(
+        )),
+        "Metaspace" => Arc::new(Metaspace::new(
             node.char("replacement")?,
             prepend_scheme(node)?,
             node.bool_or("split", true)?,
-        )
-        .into(),
-        "Split" => split(node)?,
-        "Digits" => Digits::new(node.bool("individual_digits")?).into(),
-        "Punctuation" => Punctuation::new(match node.field("behavior") {
+        )),
+        "Split" => Arc::new(split(node)?),
+        "Digits" => Arc::new(Digits::new(node.bool("individual_digits")?)),
+        "Punctuation" => Arc::new(Punctuation::new(match node.field("behavior") {
             field if field.is_null() => SplitDelimiterBehavior::Isolated,
             _ => behavior(node)?,
-        })
-        .into(),
-        "Whitespace" => Whitespace.into(),
-        "WhitespaceSplit" => WhitespaceSplit.into(),
-        "CharDelimiterSplit" => CharDelimiterSplit::new(node.char("delimiter")?).into(),
-        "BertPreTokenizer" => BertPreTokenizer.into(),
-        "UnicodeScripts" => UnicodeScripts::new().into(),
+        })),
+        "Whitespace" => Arc::new(Whitespace),
+        "WhitespaceSplit" => Arc::new(WhitespaceSplit),
+        "CharDelimiterSplit" => Arc::new(CharDelimiterSplit::new(node.char("delimiter")?)),
+        "BertPreTokenizer" => Arc::new(BertPreTokenizer),
+        "UnicodeScripts" => Arc::new(UnicodeScripts::new()),
         "FixedLength" => match node.number("length")? {
             0 => return Err(node.field("length").wrong("a number above 0")),
-            length => FixedLength::new(length).into(),
+            length => Arc::new(FixedLength::new(length)),
         },
         other => {
             return Err(node.unknown(
@@ -71,19 +70,19 @@ fn one(node: &Node) -> Result<PreTokenizerWrapper> {
                  CharDelimiterSplit, BertPreTokenizer, UnicodeScripts, FixedLength",
             ));
         }
-    })
+    };
+    steps.0.push(step);
+    Ok(())
 }
 
-fn split(node: &Node) -> Result<PreTokenizerWrapper> {
+fn split(node: &Node) -> Result<Split> {
     let field = node.field("pattern");
     let pattern = match (field.str("String"), field.str("Regex")) {
         (Ok(text), _) => SplitPattern::String(text.to_owned()),
         (_, Ok(regex)) => SplitPattern::Regex(regex.to_owned()),
         _ => return Err(field.wrong("a String or a Regex")),
     };
-    Split::new(pattern, behavior(node)?, node.bool_or("invert", false)?)
-        .map(Into::into)
-        .map_err(|e| node.failed(e))
+    Split::new(pattern, behavior(node)?, node.bool_or("invert", false)?).map_err(|e| node.failed(e))
 }
 
 fn behavior(node: &Node) -> Result<SplitDelimiterBehavior> {

@@ -4,11 +4,13 @@ use std::{error::Error as StdError, fmt};
 
 use minijinja::{
     Environment, Error as JinjaError, ErrorKind as JinjaKind, Output, State, Value as JinjaValue,
-    syntax::SyntaxConfig, value::Kwargs,
+    filters,
+    syntax::SyntaxConfig,
+    value::{Kwargs, Tuple, ValueKind},
 };
 use serde_json::{Map, Value};
 
-use super::{json, refused, tags, time::Moment};
+use super::{json, methods, refused, tags, time::Moment};
 use crate::error::{Error, Result};
 
 /// Renders a template with `context` as its variables.
@@ -25,8 +27,10 @@ pub(super) fn render(
         .build();
     env.set_syntax(syntax.map_err(|e| Error::internal(e.to_string()))?);
     env.set_formatter(print);
-    env.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+    env.set_unknown_method_callback(methods::call);
     env.add_filter("tojson", to_json);
+    env.add_filter("int", int);
+    env.add_filter("float", float);
     env.add_function("raise_exception", raise);
     env.add_function("strftime_now", move |format: &str| {
         let now = now.unwrap_or_else(Moment::system);
@@ -94,19 +98,97 @@ fn value_of(json: &Value) -> JinjaValue {
     }
 }
 
-/// Prints a value as Python's `str` does.
+/// Prints a value as Python's `str` does. The engine does so too, but for the exponents of floats.
 fn print(
     out: &mut Output,
     _: &mut State,
     value: &JinjaValue,
 ) -> std::result::Result<(), JinjaError> {
-    match f64::try_from(value.clone()) {
-        Ok(number) if value.is_number() && !value.is_integer() => {
-            out.write_str(&json::float(number))?
-        }
-        _ => write!(out, "{value}")?,
+    match float_of(value) {
+        Some(number) => out.write_str(&json::float(number))?,
+        None if holds_float(value)? => write_repr(out, value)?,
+        None => write!(out, "{value}")?,
     }
     Ok(())
+}
+
+fn float_of(value: &JinjaValue) -> Option<f64> {
+    f64::try_from(value.clone())
+        .ok()
+        .filter(|_| value.is_number() && !value.is_integer())
+}
+
+/// Whether a list or an object that is printed whole has a float somewhere.
+fn holds_float(value: &JinjaValue) -> std::result::Result<bool, JinjaError> {
+    if !matches!(value.kind(), ValueKind::Seq | ValueKind::Map) {
+        return Ok(float_of(value).is_some());
+    }
+    for item in value.try_iter()? {
+        let inner = if value.kind() == ValueKind::Map {
+            value.get_item(&item)?
+        } else {
+            item
+        };
+        if holds_float(&inner)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Prints a value as Python's `repr` does.
+fn write_repr(out: &mut Output, value: &JinjaValue) -> std::result::Result<(), JinjaError> {
+    let (open, close) = match value.kind() {
+        ValueKind::Map => ("{", "}"),
+        ValueKind::Seq if value.downcast_object_ref::<Tuple>().is_some() => ("(", ")"),
+        ValueKind::Seq => ("[", "]"),
+        _ => {
+            match float_of(value) {
+                Some(number) => out.write_str(&json::float(number))?,
+                None => write!(out, "{value:?}")?,
+            }
+            return Ok(());
+        }
+    };
+    out.write_str(open)?;
+    for (i, item) in value.try_iter()?.enumerate() {
+        if i > 0 {
+            out.write_str(", ")?;
+        }
+        write_repr(out, &item)?;
+        if value.kind() == ValueKind::Map {
+            out.write_str(": ")?;
+            write_repr(out, &value.get_item(&item)?)?;
+        }
+    }
+    if open == "(" && value.len() == Some(1) {
+        out.write_str(",")?;
+    }
+    out.write_str(close)?;
+    Ok(())
+}
+
+/// Jinja's `int`: 0 for what is not a number.
+fn int(
+    state: &State,
+    value: &JinjaValue,
+    default: Option<JinjaValue>,
+    base: Option<u32>,
+    options: Kwargs,
+) -> std::result::Result<JinjaValue, JinjaError> {
+    let default = default.or_else(|| (!options.has("default")).then(|| JinjaValue::from(0)));
+    filters::int(state, value, default, base, options)
+}
+
+/// Jinja's `float`: 0.0 for what is not a number.
+fn float(
+    state: &State,
+    value: &JinjaValue,
+    default: Option<JinjaValue>,
+    options: Kwargs,
+) -> std::result::Result<JinjaValue, JinjaError> {
+    let default = default.or_else(|| (!options.has("default")).then(|| JinjaValue::from(0.0)));
+    filters::float(state, value, default, options)
 }
 
 fn to_json(value: &JinjaValue, options: Kwargs) -> std::result::Result<JinjaValue, JinjaError> {

@@ -8,6 +8,7 @@
 mod conversation;
 mod environment;
 mod json;
+mod methods;
 mod tags;
 mod time;
 
