@@ -52,6 +52,19 @@ impl Default for LoadOptions {
     }
 }
 
+/// What a file's header says about the model, for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Description {
+    /// The model's own name, or its architecture.
+    pub name: String,
+    /// The family.
+    pub architecture: &'static str,
+    /// Values of all tensors.
+    pub parameters: u64,
+    /// Bytes of all tensors in the file.
+    pub weight_bytes: u64,
+}
+
 /// Takes a GGUF file piece by piece. An error ends the load; dropping the loader frees what it made.
 pub struct Loader {
     executor: Box<dyn Executor>,
@@ -118,6 +131,22 @@ impl Loader {
         let executor = &self.executor;
         stream.push(rest, &mut |tensor, first_block, blocks| {
             executor.write_weight(targets[tensor], first_block, blocks)
+        })
+    }
+
+    /// What the header says, once it has been read.
+    pub fn description(&self) -> Option<Description> {
+        let Stage::Weights(weights) = &self.stage else {
+            return None;
+        };
+        let (graph, specs) = (&weights.graph, weights.graph.index().tensors.iter());
+        let specs = specs.map(|tensor| &tensor.spec);
+        let name = graph.index().metadata.str("general.name").ok().flatten();
+        Some(Description {
+            name: name.unwrap_or(graph.config.architecture).to_owned(),
+            architecture: graph.config.architecture,
+            parameters: specs.clone().map(|s| (s.rows * s.columns) as u64).sum(),
+            weight_bytes: specs.map(|spec| spec.bytes() as u64).sum(),
         })
     }
 

@@ -121,6 +121,7 @@ pub struct StepLayout {
     pub pages: usize,
 }
 
+#[expect(clippy::len_without_is_empty, reason = "it never is")]
 impl StepLayout {
     /// Where tokens begin.
     pub const fn tokens(&self) -> usize {

@@ -4,7 +4,13 @@
 //! (`www/plain.ts`). Data handed to JavaScript is a copy. No method holds an exclusive borrow across an
 //! await, so that a second call, or a stop, may come in meanwhile.
 
+mod engine;
 mod error;
+mod generation;
+mod json;
+mod loader;
+mod probe;
+mod template;
 
 use std::cell::RefCell;
 

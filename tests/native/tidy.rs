@@ -89,7 +89,7 @@ fn files(folder: &str, extensions: &[&str]) -> Vec<(String, String)> {
     found
 }
 
-fn relative(path: &PathBuf) -> String {
+fn relative(path: &Path) -> String {
     path.strip_prefix(root())
         .unwrap()
         .to_str()
