@@ -30,6 +30,8 @@ export class Connection {
   readonly #terminate: () => void;
   readonly #calls = new Map<number, Pending>();
   readonly #streams = new Set<(error: unknown) => void>();
+  /** Resolve when streams that were asked to end have ended. */
+  readonly #ending = new Set<Promise<void>>();
   readonly #loading = Promise.withResolvers<Loaded>();
   readonly #closing = Promise.withResolvers<void>();
   #onProgress: ((progress: LoadProgress) => void) | undefined;
@@ -94,13 +96,31 @@ export class Connection {
     });
   }
 
-  /** Begins a generation. `fail` is called if the engine goes away before the line is released. */
+  /**
+   * Begins a generation. `fail` is called if the engine goes away before the line is released.
+   *
+   * Streams that were asked to end still hold cache pages while their last token is computed; the new one
+   * begins when they have let go, so that ending one call always makes room for the next.
+   */
   generate(input: Plain, config: Plain, fail: (error: unknown) => void): Line {
     if (this.#over !== undefined) throw this.#over;
     const { port1, port2 } = new MessageChannel();
+    const ended = Promise.withResolvers<void>();
     this.#streams.add(fail);
-    this.#post({ type: "generate", input, config, port: port2 }, [port2]);
-    return { port: port1, release: () => this.#streams.delete(fail) };
+    void Promise.all(this.#ending).then(() => {
+      if (this.#over === undefined) {
+        this.#post({ type: "generate", input, config, port: port2 }, [port2]);
+      }
+    });
+    return {
+      port: port1,
+      ending: () => this.#ending.add(ended.promise),
+      release: () => {
+        this.#streams.delete(fail);
+        this.#ending.delete(ended.promise);
+        ended.resolve();
+      },
+    };
   }
 
   /** Ends everything, at any time and any number of times. */
@@ -120,13 +140,12 @@ export class Connection {
       case "loaded":
         return this.#loading.resolve(message.loaded);
       case "failed":
+      case "dead":
         return this.#die(fromWire(message.error));
       case "answer":
         return this.#settle(message.id)?.resolve(message.value as never);
       case "refused":
         return this.#settle(message.id)?.reject(fromWire(message.error));
-      case "dead":
-        return this.#end(fromWire(message.error));
       case "closed":
         this.#terminate();
         return this.#closing.resolve();

@@ -39,6 +39,7 @@ export class Engine {
     started = true;
     const engine = new Engine();
     bindings.start((message: string) => engine.#die(message));
+    engine.#watch(url.pathname);
     return engine;
   }
 
@@ -66,9 +67,32 @@ export class Engine {
     }
   }
 
+  /**
+   * Listens for traps that no call meets: those of a task that the engine resumes on its own. Without a
+   * panic (when the stack overflows, say) nothing else would tell of them, and its promise would never settle.
+   */
+  #watch(file: string): void {
+    const check = (event: Event, error: unknown) => {
+      if (!isTrap(error) || !error.stack?.includes(file)) return;
+      event.preventDefault();
+      this.#die(error.message);
+    };
+    const onError = (event: ErrorEvent) => check(event, event.error);
+    const onRejection = (event: PromiseRejectionEvent) => check(event, event.reason);
+    globalThis.addEventListener("error", onError);
+    globalThis.addEventListener("unhandledrejection", onRejection);
+    this.#death.promise.catch(() => {
+      // The trap of a panic is reported after its message, so listen a moment longer.
+      setTimeout(() => {
+        globalThis.removeEventListener("error", onError);
+        globalThis.removeEventListener("unhandledrejection", onRejection);
+      }, 1000);
+    });
+  }
+
   #translate(error: unknown): unknown {
     if (this.#dead !== undefined) return this.#dead;
-    if (error instanceof WebAssembly.RuntimeError) {
+    if (isTrap(error)) {
       this.#die(error.message);
       return this.#dead;
     }
@@ -88,6 +112,14 @@ export class Engine {
     running = undefined;
     this.#death.reject(this.#dead);
   }
+}
+
+/** Whether `error` is how WebAssembly stops: a trap, or a stack that is too deep. */
+function isTrap(error: unknown): error is Error {
+  return (
+    error instanceof WebAssembly.RuntimeError ||
+    (error instanceof RangeError && error.message.includes("call stack"))
+  );
 }
 
 /** The engine of this thread, if it is alive. */

@@ -3,10 +3,11 @@
 import type { Engine as WasmModel } from "./bindings/decant.js";
 import { Engine } from "./engine.js";
 import { DecantError, toWire } from "./errors.js";
-import { open } from "./loader/bytes.js";
+import { open, type Bytes } from "./loader/bytes.js";
 import { portFetch } from "./loader/fetch-port.js";
 import { produce } from "./producer.js";
-import type { Calls, Endpoint, Loaded, ToEngine, ToPage } from "./protocol.js";
+import type { Calls, Endpoint, Loaded, ToEngine, ToPage, WireLoadOptions } from "./protocol.js";
+import type { LoadStage } from "./types.js";
 
 type LoadMessage = Extract<ToEngine, { type: "load" }>;
 
@@ -61,40 +62,46 @@ export class Host {
       signal,
       warn: (message) => void warnings.push(message),
     });
-    const progress = (stage: typeof bytes.stage, loaded: number) =>
-      this.#endpoint.postMessage({
-        type: "progress",
-        progress: {
-          stage,
-          loaded,
-          total: bytes.total === null || loaded > bytes.total ? null : bytes.total,
-        },
-      });
-    progress(bytes.stage, 0);
-    const engine = await Engine.start();
-    engine.death.catch((error) =>
-      this.#endpoint.postMessage({ type: "dead", error: toWire(error) }),
-    );
-    const loader = engine.run(({ Loader }) => new Loader(JSON.stringify(options)));
-    let loaded = 0;
+    let good = false;
     try {
-      for await (const piece of bytes.pieces) {
-        signal.throwIfAborted();
-        await engine.wait(() => loader.push(piece));
-        loaded += piece.length;
-        progress(bytes.stage, loaded);
-      }
-      signal.throwIfAborted();
-      progress("prepare", loaded);
-      this.#model = await engine.wait(() => loader.finish());
+      const model = await this.#feed(bytes, options, signal);
+      this.#model = model;
+      good = true;
     } finally {
-      engine.run(() => loader.free());
+      await bytes.done(good);
     }
-    this.#engine = engine;
-    return engine.run(() => ({
+    return this.#engine!.run(() => ({
       info: { ...JSON.parse(this.#model!.info()), warnings },
       generationConfig: JSON.parse(this.#model!.generation_config()),
     }));
+  }
+
+  /** Every piece to the engine, and the model that they make. */
+  async #feed(bytes: Bytes, options: WireLoadOptions, signal: AbortSignal): Promise<WasmModel> {
+    const { total } = bytes;
+    let loaded = 0;
+    const progress = (stage: LoadStage) => {
+      // A total that turns out too small was none.
+      const known = total === null || loaded > total ? null : total;
+      this.#endpoint.postMessage({ type: "progress", progress: { stage, loaded, total: known } });
+    };
+    progress(bytes.stage);
+    const engine = await Engine.start();
+    this.#engine = engine;
+    engine.death.catch((error) =>
+      this.#endpoint.postMessage({ type: "dead", error: toWire(error) }),
+    );
+    const wanted = JSON.stringify(options);
+    const loader = await engine.wait(({ Loader }) => Loader.open(wanted, total ?? undefined));
+    for await (const piece of bytes.pieces) {
+      signal.throwIfAborted();
+      await engine.wait(() => loader.push(piece));
+      loaded += piece.length;
+      progress(bytes.stage);
+    }
+    signal.throwIfAborted();
+    progress("prepare");
+    return engine.wait(() => loader.finish());
   }
 
   async #call<M extends keyof Calls>(id: number, method: M, args: Calls[M][0]): Promise<void> {
@@ -115,9 +122,9 @@ export class Host {
     await this.#loaded;
     await Promise.all([...this.#streams].map((stop) => stop()));
     try {
-      this.#engine?.run(() => this.#model?.free());
+      this.#engine?.run(() => this.#model?.close());
     } catch {
-      // A dead engine has nothing left to free.
+      // A dead engine holds nothing that it could give back.
     }
     this.#model = undefined;
     this.#endpoint.postMessage({ type: "closed" });

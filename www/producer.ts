@@ -48,6 +48,8 @@ export function produce(
         while (!stopped && (granted === 0 || computed >= granted + RUN_AHEAD)) {
           await new Promise<void>((resolve) => (wake = resolve));
         }
+        // An engine that never waits for a device would keep the thread to itself, and no stop would be heard.
+        await turn();
         const event = await engine.wait(() => running.next());
         if (event === undefined) break;
         port.postMessage({ type: "event", event: JSON.parse(event) } satisfies ToConsumer);
@@ -62,7 +64,7 @@ export function produce(
     try {
       engine.run(() => generation?.free());
     } catch {
-      // A dead engine has nothing left to free.
+      // A dead engine holds nothing that it could give back.
     }
     generation = undefined;
     port.postMessage(last);
@@ -75,4 +77,16 @@ export function produce(
     },
     ended,
   };
+}
+
+/** Lets messages that have arrived be handled. Unlike a timer it costs microseconds. */
+function turn(): Promise<void> {
+  return new Promise((resolve) => {
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = () => {
+      port1.close();
+      resolve();
+    };
+    port2.postMessage(null);
+  });
 }

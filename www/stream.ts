@@ -12,7 +12,9 @@ import type { GenerationEvent, GenerationResult } from "./types.js";
 /** A stream's line to the engine. */
 export interface Line {
   port: MessagePort;
-  /** Called once, when nothing more is expected from the line. */
+  /** Called when the work was asked to end. */
+  ending(): void;
+  /** Called once, when the work has ended. */
   release(): void;
 }
 
@@ -77,6 +79,7 @@ export class Generation implements AsyncIterable<GenerationEvent> {
   stop(): void {
     this.#stopped = true;
     this.#send({ type: "stop" });
+    if (this.#outcome === undefined) this.#line?.ending();
   }
 
   [Symbol.asyncIterator](): AsyncIterator<GenerationEvent, undefined> {
@@ -137,14 +140,17 @@ export class Generation implements AsyncIterable<GenerationEvent> {
       return;
     }
     try {
-      this.#line = this.#start((error) => this.#end({ error }));
+      this.#line = this.#start((error) => {
+        this.#end({ error });
+        this.#release();
+      });
     } catch (error) {
       this.#end({ error });
       return;
     }
     this.#signal?.addEventListener("abort", this.#abort);
     this.#line.port.onmessage = ({ data }: MessageEvent<ToConsumer>) => this.#receive(data);
-    if (this.#stopped) this.#send({ type: "stop" });
+    if (this.#stopped) this.stop();
   }
 
   #receive(message: ToConsumer): void {
@@ -157,19 +163,22 @@ export class Generation implements AsyncIterable<GenerationEvent> {
         return;
       }
       case "end":
-        return this.#end({ result: message.result });
+        this.#end({ result: message.result });
+        return this.#release();
       case "error":
-        return this.#end({ error: fromWire(message.error) });
+        this.#end({ error: fromWire(message.error) });
+        return this.#release();
     }
   }
 
+  /** The consumer hears at once; the line stays until the engine has put the work down. */
   #abort = (): void => {
-    this.#send({ type: "stop" });
+    this.stop();
     this.#events.length = 0;
     this.#end({ error: this.#signal!.reason });
   };
 
-  /** Every way out passes here, once. */
+  /** Every way out for the consumer passes here, once. */
   #end(outcome: Outcome): void {
     if (this.#outcome !== undefined) return;
     this.#outcome = outcome;
@@ -183,6 +192,9 @@ export class Generation implements AsyncIterable<GenerationEvent> {
     }
     for (const waiter of waiters) waiter.resolve(DONE);
     this.#ended.resolve();
+  }
+
+  #release(): void {
     this.#line?.port.close();
     this.#line?.release();
   }

@@ -8,7 +8,7 @@
 import { DecantError } from "../errors.js";
 import type { WireSource } from "../protocol.js";
 import type { LoadStage } from "../types.js";
-import { sameVersion, Store, type Version } from "./store.js";
+import { type Keeper, sameVersion, Store, type Version } from "./store.js";
 
 /** The most bytes handed to the engine at once. */
 export const PIECE = 1 << 20;
@@ -18,8 +18,12 @@ export interface Bytes {
   stage: LoadStage;
   /** Bytes in all, or null while nobody has said. */
   total: number | null;
-  pieces: AsyncIterable<Uint8Array<ArrayBuffer>>;
+  pieces: Pieces;
+  /** To be called once at the end: whether the bytes turned out to be a good model. */
+  done(good: boolean): Promise<void>;
 }
+
+type Pieces = AsyncIterable<Uint8Array<ArrayBuffer>>;
 
 /** How a source is opened. */
 export interface OpenOptions {
@@ -48,20 +52,24 @@ export async function open(source: WireSource, options: OpenOptions): Promise<By
     );
   }
   const version = versionOf(response);
+  const keeper = await store?.begin(url, version);
   const pieces = split(named(url, response.body));
   return {
     stage: "download",
     total: version.size,
-    pieces: complete(
-      url,
-      version.size,
-      store === undefined ? pieces : store.keep(url, version, pieces),
-    ),
+    pieces: complete(url, version.size, keeper === undefined ? pieces : written(keeper, pieces)),
+    done: async (good) => (good ? keeper?.commit() : keeper?.discard()),
   };
 }
 
 function fromBlob(blob: Blob): Bytes {
-  return { stage: "read", total: blob.size, pieces: split(iterate(blob.stream())) };
+  const name = blob instanceof File ? blob.name : "the blob";
+  return {
+    stage: "read",
+    total: blob.size,
+    pieces: split(named(name, blob.stream())),
+    done: async () => {},
+  };
 }
 
 /** Whether the kept version is still the one that is offered; when nobody can say, it is. */
@@ -121,7 +129,7 @@ async function* iterate(stream: ReadableStream<Uint8Array<ArrayBuffer>>) {
   }
 }
 
-async function* split(chunks: AsyncIterable<Uint8Array<ArrayBuffer>>) {
+async function* split(chunks: Pieces) {
   for await (const chunk of chunks) {
     for (let begin = 0; begin < chunk.length; begin += PIECE) {
       yield chunk.subarray(begin, begin + PIECE);
@@ -129,11 +137,14 @@ async function* split(chunks: AsyncIterable<Uint8Array<ArrayBuffer>>) {
   }
 }
 
-async function* complete(
-  url: string,
-  size: number | null,
-  pieces: AsyncIterable<Uint8Array<ArrayBuffer>>,
-) {
+async function* written(keeper: Keeper, pieces: Pieces) {
+  for await (const piece of pieces) {
+    await keeper.write(piece);
+    yield piece;
+  }
+}
+
+async function* complete(url: string, size: number | null, pieces: Pieces) {
   let loaded = 0;
   for await (const piece of pieces) {
     loaded += piece.length;

@@ -76,7 +76,10 @@ export function portFetch(port: MessagePort): typeof globalThis.fetch {
             body?.close();
             return port1.close();
           case "failed":
-            return fail(fromWire(data.error));
+            // An error that is not ours is what fetch throws when a request fails.
+            return fail(
+              data.error.code === null ? new TypeError(data.error.message) : fromWire(data.error),
+            );
         }
       };
       const request: Request = { url, method: init?.method ?? "GET", port: port2 };

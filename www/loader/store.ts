@@ -25,22 +25,22 @@ interface Entry extends Version {
   bytes: number;
 }
 
-type Pieces = AsyncIterable<Uint8Array<ArrayBuffer>>;
-
 const FOLDER = "decant";
+
+type Warn = (message: string) => void;
 
 /** The folder of this package. */
 export class Store {
   readonly #folder: FileSystemDirectoryHandle;
-  readonly #warn: (message: string) => void;
+  readonly #warn: Warn;
 
-  private constructor(folder: FileSystemDirectoryHandle, warn: (message: string) => void) {
+  private constructor(folder: FileSystemDirectoryHandle, warn: Warn) {
     this.#folder = folder;
     this.#warn = warn;
   }
 
   /** Opens the folder, or says why there is none. */
-  static async open(warn: (message: string) => void): Promise<Store | undefined> {
+  static async open(warn: Warn): Promise<Store | undefined> {
     try {
       const root = await navigator.storage.getDirectory();
       return new Store(await root.getDirectoryHandle(FOLDER, { create: true }), warn);
@@ -64,75 +64,91 @@ export class Store {
     }
   }
 
-  /** Passes `pieces` on, and keeps them once all have been used. */
-  async *keep(url: string, version: Version, pieces: Pieces): Pieces {
-    let writer = await this.#attempt(url, () => this.#create(url));
-    let bytes = 0;
-    let whole = false;
-    try {
-      for await (const piece of pieces) {
-        if (writer !== undefined) {
-          const current = writer;
-          const written = await this.#attempt(url, async () => {
-            await current.write(piece);
-            return true;
-          });
-          if (written === undefined) {
-            await discard(current);
-            writer = undefined;
-          }
-        }
-        bytes += piece.length;
-        yield piece;
-      }
-      whole = version.size === null || version.size === bytes;
-    } finally {
-      if (writer !== undefined) {
-        const current = writer;
-        const kept = whole
-          ? await this.#attempt(url, async () => {
-              await current.close();
-              await this.#describe(url, { ...version, url, bytes });
-              return true;
-            })
-          : undefined;
-        if (kept === undefined) {
-          await discard(current);
-          await this.#remove(url);
-        }
-      }
-    }
+  /** Begins to keep the download of `url`. */
+  async begin(url: string, version: Version): Promise<Keeper> {
+    const keeper = new Keeper(
+      this.#folder,
+      await names(url),
+      { ...version, url, bytes: 0 },
+      this.#warn,
+    );
+    await keeper.open();
+    return keeper;
+  }
+}
+
+/** A download that is being kept. After the first failure, which is one warning, it does nothing. */
+export class Keeper {
+  readonly #folder: FileSystemDirectoryHandle;
+  readonly #names: Names;
+  readonly #entry: Entry;
+  readonly #warn: Warn;
+  #writer: FileSystemWritableFileStream | undefined;
+
+  constructor(folder: FileSystemDirectoryHandle, names: Names, entry: Entry, warn: Warn) {
+    this.#folder = folder;
+    this.#names = names;
+    this.#entry = entry;
+    this.#warn = warn;
   }
 
-  async #create(url: string): Promise<FileSystemWritableFileStream> {
+  async open(): Promise<void> {
     // The description goes first: without it, whatever lies there is not taken for a download.
-    await this.#remove(url);
-    const { data } = await names(url);
-    return (await this.#folder.getFileHandle(data, { create: true })).createWritable();
+    await this.#remove();
+    await this.#attempt(async () => {
+      const handle = await this.#folder.getFileHandle(this.#names.data, { create: true });
+      this.#writer = await handle.createWritable();
+    });
   }
 
-  async #describe(url: string, entry: Entry): Promise<void> {
-    const handle = await this.#folder.getFileHandle((await names(url)).entry, { create: true });
-    const writer = await handle.createWritable();
-    await writer.write(JSON.stringify(entry));
-    await writer.close();
+  /** Writes the next piece. */
+  async write(piece: Uint8Array<ArrayBuffer>): Promise<void> {
+    const writer = this.#writer;
+    if (writer === undefined) return;
+    await this.#attempt(() => writer.write(piece));
+    this.#entry.bytes += piece.length;
   }
 
-  async #remove(url: string): Promise<void> {
-    const { data, entry } = await names(url);
-    for (const name of [entry, data]) {
-      await this.#folder.removeEntry(name).catch(() => {});
+  /** The download is whole and good: it is there for the next visit. */
+  async commit(): Promise<void> {
+    const writer = this.#writer;
+    if (writer === undefined) return;
+    await this.#attempt(async () => {
+      await writer.close();
+      const handle = await this.#folder.getFileHandle(this.#names.entry, { create: true });
+      this.#writer = await handle.createWritable();
+      await this.#writer.write(JSON.stringify(this.#entry));
+      await this.#writer.close();
+    });
+    this.#writer = undefined;
+  }
+
+  /** The download came to nothing: no trace is left of it. */
+  async discard(): Promise<void> {
+    if (this.#writer !== undefined) await this.#drop();
+  }
+
+  async #attempt(work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      await this.#drop();
+      this.#warn(`the download is not kept for the next visit (${reason(error)})`);
     }
   }
 
-  /** `work`'s answer, or undefined with a warning. */
-  async #attempt<T>(url: string, work: () => Promise<T>): Promise<T | undefined> {
-    try {
-      return await work();
-    } catch (error) {
-      await this.#remove(url).catch(() => {});
-      this.#warn(`the download is not kept for the next visit (${reason(error)})`);
-      return undefined;
+  async #drop(): Promise<void> {
+    const writer = this.#writer;
+    this.#writer = undefined;
+    // Fails when the writer is already broken or closed, which is as good.
+    await writer?.abort().catch(() => {});
+    await this.#remove();
+  }
+
+  async #remove(): Promise<void> {
+    for (const name of [this.#names.entry, this.#names.data]) {
+      // Fails when there is nothing to remove.
+      await this.#folder.removeEntry(name).catch(() => {});
     }
   }
 }
@@ -144,17 +160,15 @@ export function sameVersion(a: Version, b: Version): boolean {
   );
 }
 
-async function names(url: string): Promise<{ data: string; entry: string }> {
-  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(url));
-  const name = Array.from(new Uint8Array(digest), (byte) =>
-    byte.toString(16).padStart(2, "0"),
-  ).join("");
-  return { data: `${name}.gguf`, entry: `${name}.json` };
+interface Names {
+  data: string;
+  entry: string;
 }
 
-async function discard(writer: FileSystemWritableFileStream): Promise<void> {
-  // Fails when the writer is already broken, which is as good.
-  await writer.abort().catch(() => {});
+async function names(url: string): Promise<Names> {
+  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(url));
+  const hex = Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0"));
+  return { data: `${hex.join("")}.gguf`, entry: `${hex.join("")}.json` };
 }
 
 function reason(error: unknown): string {
