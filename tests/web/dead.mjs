@@ -1,0 +1,70 @@
+// An engine that dies: every call says so at once, nothing hangs, and a new load works.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { open } from "./support/harness.mjs";
+
+let site;
+before(async () => {
+  site = await open();
+});
+after(() => site.close());
+
+/** Keeps hold of the engine's own exports, which are otherwise out of reach. */
+function reachEngine() {
+  const original = WebAssembly.instantiateStreaming;
+  WebAssembly.instantiateStreaming = async (...args) => {
+    const result = await original.apply(WebAssembly, args);
+    globalThis.engine = result.instance.exports;
+    return result;
+  };
+}
+
+for (const [name, panic] of [
+  ["a panic in a call", "probe_panic"],
+  ["a panic in a task of the engine", "probe_panic_later"],
+]) {
+  test(`${name} ends what runs, is told by every later call, and a new load works`, async () => {
+    const browser = await site.page({ before: reachEngine });
+    const answer = await browser.run(async (panic) => {
+      const refusal = async (promise) => {
+        const late = new Promise((resolve) => setTimeout(resolve, 10_000, "nothing"));
+        try {
+          return await Promise.race([promise.then(() => "an answer"), late]);
+        } catch ({ code, message }) {
+          return { code, message };
+        }
+      };
+      const load = () => decant.load("./tiny.gguf", { worker: false, cache: "none" });
+      const model = await load();
+      const running = model.generate("abc", { max_new_tokens: 90 });
+      const iterator = running[Symbol.asyncIterator]();
+      await iterator.next();
+      try {
+        engine[panic]();
+      } catch (error) {
+        if (!(error instanceof WebAssembly.RuntimeError)) throw error;
+      }
+      const during = [
+        // At most the event that was computed ahead comes before the end.
+        await refusal(iterator.next().then(() => iterator.next())),
+        await refusal(running.result),
+      ];
+      const later = [
+        await refusal(model.stats()),
+        await refusal(model.generate("a").result),
+        await refusal(model.tokenizer.encode("a")),
+      ];
+      await model.unload();
+      const fresh = await load();
+      const { usage } = await fresh.generate("abc", { max_new_tokens: 3 }).result;
+      return { told: [...during, ...later], tokens: usage.completion_tokens };
+    }, panic);
+    for (const { code, message } of answer.told) {
+      assert.equal(code, "internal");
+      assert.match(message, /^the engine is dead: .*on purpose.*; load the model again$/s);
+    }
+    assert.equal(answer.tokens, 3);
+    assert.deepEqual(await browser.stray(), []);
+    await browser.close();
+  });
+}
