@@ -1,3 +1,328 @@
-//! The native command line.
+//! The native command line: the same library without a browser, to work on the loop and the kernels.
 
-fn main() {}
+use std::{
+    error::Error,
+    fs::File,
+    io::{Read, Write, stderr, stdout},
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Instant,
+};
+
+use decant::{
+    exec::{
+        Executor, Reference,
+        gpu::{Gpu, GpuOptions},
+    },
+    generation::{Engine, Plan, Prompt, Value, processors::Stage},
+    load::{LoadOptions, Loader, PAGE_SIZE},
+    model::Graph,
+    ops::CacheType,
+    weights::{Index, gguf::Header},
+};
+use lexopt::prelude::*;
+use pollster::block_on;
+
+const USAGE: &str = "\
+decant: language-model text generation, natively
+
+usage:
+  decant generate MODEL.gguf [PROMPT] [options]   write a continuation, or an answer with --chat
+  decant bench    MODEL.gguf [options]            tokens per second of prefill and decode
+  decant inspect  MODEL.gguf                      what the file holds and what it would need
+
+options:
+  --chat              the prompt is a user's message; the model's chat template is applied
+  --system TEXT       a system message before it
+  --config JSON       generation options by their Hugging Face names, such as
+                      '{\"do_sample\": true, \"temperature\": 0.7, \"max_new_tokens\": 64}'
+  --explain           print the plan, and generate nothing
+  --device NAME       webgpu (default) or cpu (the reference executor: exact and slow)
+  --kv-cache NAME     f16 (default) or f32
+  --context N         positions that can be held
+  --prefill N         bench: tokens of the prompt (default 128)
+  --decode N          bench: tokens to make (default 32)
+";
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// What was asked for.
+struct Options {
+    model: PathBuf,
+    prompt: String,
+    chat: bool,
+    system: Option<String>,
+    config: Value,
+    explain: bool,
+    cpu: bool,
+    load: LoadOptions,
+    prefill: usize,
+    decode: usize,
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("decant: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Outcome<()> {
+    let mut arguments = lexopt::Parser::from_env();
+    let command = match arguments.next()? {
+        Some(Value(command)) => command.string()?,
+        Some(Long("help") | Short('h')) | None => {
+            print!("{USAGE}");
+            return Ok(());
+        }
+        Some(other) => return Err(other.unexpected().into()),
+    };
+    match command.as_str() {
+        "generate" => generate(&options(arguments)?),
+        "bench" => bench(&options(arguments)?),
+        "inspect" => inspect(&options(arguments)?),
+        other => Err(format!("unknown command {other:?}; see decant --help").into()),
+    }
+}
+
+fn options(mut arguments: lexopt::Parser) -> Outcome<Options> {
+    let mut model = None;
+    let mut options = Options {
+        model: PathBuf::new(),
+        prompt: String::new(),
+        chat: false,
+        system: None,
+        config: Value::Null,
+        explain: false,
+        cpu: false,
+        load: LoadOptions::default(),
+        prefill: 128,
+        decode: 32,
+    };
+    while let Some(argument) = arguments.next()? {
+        match argument {
+            Long("chat") => options.chat = true,
+            Long("system") => options.system = Some(arguments.value()?.string()?),
+            Long("config") => {
+                options.config = Value::from(&serde_json::from_str::<serde_json::Value>(
+                    &arguments.value()?.string()?,
+                )?)
+            }
+            Long("explain") => options.explain = true,
+            Long("device") => {
+                options.cpu = choice("--device", &mut arguments, &["webgpu", "cpu"])? == 1;
+            }
+            Long("kv-cache") => {
+                let at = choice("--kv-cache", &mut arguments, &["f16", "f32"])?;
+                options.load.kv_cache = [CacheType::F16, CacheType::F32][at];
+            }
+            Long("context") => options.load.context_length = Some(arguments.value()?.parse()?),
+            Long("prefill") => options.prefill = arguments.value()?.parse()?,
+            Long("decode") => options.decode = arguments.value()?.parse()?,
+            lexopt::Arg::Value(path) if model.is_none() => model = Some(PathBuf::from(path)),
+            lexopt::Arg::Value(prompt) if options.prompt.is_empty() => {
+                options.prompt = prompt.string()?;
+            }
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    options.model = model.ok_or("the path of a model is missing; see decant --help")?;
+    Ok(options)
+}
+
+/// The place of an option's value among those allowed.
+fn choice(name: &str, arguments: &mut lexopt::Parser, allowed: &[&str]) -> Outcome<usize> {
+    let found = arguments.value()?.string()?;
+    let at = allowed.iter().position(|value| *value == found);
+    at.ok_or_else(|| format!("{name} {found:?}: allowed are {}", allowed.join(", ")).into())
+}
+
+/// Loads the model as a page does: in pieces, none of them kept.
+fn load(options: &Options) -> Outcome<Engine> {
+    let executor: Box<dyn Executor> = match options.cpu {
+        true => Box::new(Reference::new()),
+        false => Box::new(block_on(Gpu::new(GpuOptions::default()))?),
+    };
+    let mut file = File::open(&options.model).map_err(|e| at(&options.model, &e))?;
+    let mut loader = Loader::new(executor, options.load, Some(file.metadata()?.len()));
+    let mut piece = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut piece)? {
+            0 => break,
+            read => block_on(loader.push(&piece[..read]))?,
+        }
+    }
+    Ok(block_on(loader.finish())?)
+}
+
+fn generate(options: &Options) -> Outcome<()> {
+    let engine = load(options)?;
+    if options.explain {
+        print!("{}", describe(&engine.explain(&options.config)?));
+        return Ok(());
+    }
+    let prompt = match options.chat {
+        false => Prompt::Text(options.prompt.clone()),
+        true => {
+            let message =
+                |role: &str, content: &str| serde_json::json!({ "role": role, "content": content });
+            let system = options.system.iter().map(|text| message("system", text));
+            Prompt::Chat(system.chain([message("user", &options.prompt)]).collect())
+        }
+    };
+    let mut generation = engine.generate_prompts(&[prompt], &options.config)?;
+    for warning in &generation.plan().warnings {
+        eprintln!("warning: {}: {}", warning.field, warning.message);
+    }
+    while let Some(event) = block_on(generation.next())? {
+        print!("{}", event.text);
+        stdout().flush()?;
+    }
+    let output = generation.finish()?;
+    println!();
+    let rate = |rate: Option<f64>| rate.map_or("-".into(), |rate| format!("{rate:.1}"));
+    writeln!(
+        stderr(),
+        "{}: {} tokens read at {}/s, {} made at {}/s; stopped by {}",
+        engine.executor_info()?.adapter,
+        output.usage.prompt_tokens,
+        rate(output.timings.prefill_tokens_per_second()),
+        output.usage.completion_tokens,
+        rate(output.timings.decode_tokens_per_second()),
+        output.stop_reasons[0].name(),
+    )?;
+    Ok(())
+}
+
+/// A plan in words, a line a decision.
+fn describe(plan: &Plan) -> String {
+    let mut lines = vec![format!("strategy: {}", plan.strategy.name())];
+    let stages = plan.processors.iter().map(|stage| {
+        format!(
+            "processor: {} with {} ({})",
+            stage.processor.name(),
+            args_of(stage),
+            stage.source.name()
+        )
+    });
+    lines.extend(stages);
+    lines.push(format!("selection: {}", plan.selection.name()));
+    lines.extend(plan.stopping.iter().map(|rule| {
+        format!(
+            "stops by: {} = {} ({})",
+            rule.criterion.name(),
+            rule.criterion.value(),
+            rule.source.name()
+        )
+    }));
+    lines.extend(plan.settings.iter().map(|setting| {
+        format!(
+            "{} = {} ({})",
+            setting.name,
+            setting.value,
+            setting.source.name()
+        )
+    }));
+    lines.extend(
+        plan.warnings
+            .iter()
+            .map(|w| format!("warning: {}: {}", w.field, w.message)),
+    );
+    lines.join("\n") + "\n"
+}
+
+fn args_of(stage: &Stage) -> String {
+    let args = stage
+        .processor
+        .args()
+        .into_iter()
+        .map(|(name, value)| format!("{name} = {value}"));
+    args.collect::<Vec<_>>().join(", ")
+}
+
+fn bench(options: &Options) -> Outcome<()> {
+    let start = Instant::now();
+    let engine = load(options)?;
+    let info = engine.executor_info()?;
+    println!("adapter   {}", info.adapter);
+    info.notes
+        .iter()
+        .for_each(|note| println!("          {note}"));
+    println!("load      {:.2} s", start.elapsed().as_secs_f64());
+    // Any text will do: the work does not depend on it. Ids from the middle of the vocabulary.
+    let first = engine.model().vocabulary as u32 / 2;
+    let prompt = Prompt::Ids(
+        (0..options.prefill as u32)
+            .map(|i| first + i % 1000)
+            .collect(),
+    );
+    let config = serde_json::json!({ "max_new_tokens": options.decode + 1, "eos_token_id": null });
+    let config = Value::from(&config);
+    for run in ["warm-up", "run 1", "run 2", "run 3"] {
+        let mut generation = engine.generate_prompts(std::slice::from_ref(&prompt), &config)?;
+        while block_on(generation.next())?.is_some() {}
+        let timings = generation.finish()?.timings;
+        let rate = |rate: Option<f64>| rate.unwrap_or(f64::NAN);
+        println!(
+            "{run:9} prefill {:8.2} tokens/s   decode {:7.2} tokens/s   {} dispatches and {} submits in {} passes",
+            rate(timings.prefill_tokens_per_second()),
+            rate(timings.decode_tokens_per_second()),
+            timings.dispatches,
+            timings.submits,
+            timings.forwards,
+        );
+    }
+    Ok(())
+}
+
+fn inspect(options: &Options) -> Outcome<()> {
+    let index = header(&options.model)?;
+    for (key, value) in &index.metadata.0 {
+        println!("{key} = {}", value.kind());
+    }
+    for tensor in &index.tensors {
+        let spec = &tensor.spec;
+        println!(
+            "{:>12} {:5} {} × {}  {}",
+            tensor.offset,
+            spec.dtype.name(),
+            spec.rows,
+            spec.columns,
+            spec.name
+        );
+    }
+    let graph = Graph::from_index(index, options.load.context_length)?;
+    let pages = graph.context_length.div_ceil(PAGE_SIZE);
+    let cache = graph.cache(options.load.kv_cache, PAGE_SIZE, pages);
+    let weights: usize = graph.weights.iter().map(|weight| weight.spec.bytes()).sum();
+    println!("\n{:#?}", graph.config);
+    println!("weights: {weights} bytes");
+    println!(
+        "cache of {} positions: {} bytes",
+        graph.context_length,
+        cache.bytes()
+    );
+    Ok(())
+}
+
+fn header(path: &Path) -> Outcome<Index> {
+    let mut file = File::open(path).map_err(|e| at(path, &e))?;
+    let mut header = Header::new(Some(file.metadata()?.len()));
+    let mut piece = vec![0; 1 << 16];
+    loop {
+        let read = file.read(&mut piece)?;
+        if read == 0 {
+            header.finish()?;
+        }
+        if let Some((index, _)) = header.push(&piece[..read])? {
+            return Ok(index);
+        }
+    }
+}
+
+fn at(path: &Path, error: &std::io::Error) -> String {
+    format!("{}: {error}", path.display())
+}

@@ -107,7 +107,8 @@ impl Metadata {
 }
 
 impl Value {
-    fn kind(&self) -> String {
+    /// The value, shortened to fit a line.
+    pub fn kind(&self) -> String {
         match self {
             Self::Unsigned(n) => n.to_string(),
             Self::Signed(n) => n.to_string(),

@@ -1,16 +1,18 @@
 //! What tests share. Each test binary uses its own part.
 #![allow(dead_code, reason = "no test binary uses everything")]
 
+pub mod close;
 pub mod corpus;
 pub mod fake;
 pub mod generate;
 pub mod gguf;
 pub mod golden;
-pub mod golden_engine;
 pub mod loops;
 pub mod model;
 pub mod mutate;
 pub mod quantise;
 pub mod random;
 pub mod read;
+pub mod scene;
 pub mod tokenizers;
+pub mod transformer;

@@ -1,1 +1,250 @@
 //! The WebGPU executor: the only files that name wgpu.
+//!
+//! [`Gpu`] keeps weights in the layout of [`crate::tensor::repack`], dequantises them inside the
+//! kernels, and keeps the key-value cache on the device. In reading order: [`kernels`] lists every
+//! shader; `lower` maps operations to kernels; `placement` splits weights over buffers; `store` holds
+//! weights and cache; `prepared` holds what a tape needs, made once; `readback` brings logits back.
+//!
+//! A step writes one small buffer and submits once. It makes no buffer, no pipeline and no bind group.
+
+mod device;
+mod dispatch;
+mod forms;
+mod kernels;
+mod lower;
+mod memory;
+mod params;
+mod pipelines;
+mod placement;
+mod prepared;
+mod readback;
+mod store;
+mod tune;
+
+use std::cell::Cell;
+
+pub use device::{Forms, GpuOptions};
+pub use kernels::{Binding, ENTRY, Kernel, kernels};
+pub use params::Scalar;
+pub use placement::{Part, Place, Placed, Placement};
+
+use self::{
+    device::Device, dispatch::stride, memory::Budget, pipelines::Pipelines, prepared::Prepared,
+    readback::Staging, store::Store, tune::Tuner,
+};
+use super::{Allocation, Counters, Executor, ExecutorInfo, LocalFuture, TapeId};
+use crate::{
+    error::{Error, Result},
+    ops::{BufferId, WeightId},
+    tape::{Step, Tape},
+};
+
+/// Runs tapes on WebGPU. Dropping it frees everything on the device at once.
+pub struct Gpu {
+    tapes: Vec<Prepared>,
+    pipelines: Pipelines,
+    tuner: Tuner,
+    store: Option<Store>,
+    budget: Budget,
+    counters: Cell<Counters>,
+    device: Device,
+}
+
+impl Gpu {
+    /// Opens the fastest adapter. `Unsupported` where there is none that can run the kernels.
+    pub async fn new(options: GpuOptions) -> Result<Self> {
+        Ok(Self {
+            tapes: Vec::new(),
+            pipelines: Pipelines::default(),
+            tuner: Tuner::new(options.forms),
+            store: None,
+            budget: Budget::new(options.memory_limit),
+            counters: Cell::default(),
+            device: Device::open(&options).await?,
+        })
+    }
+
+    /// Bytes of all buffers on the device.
+    pub fn allocated_bytes(&self) -> u64 {
+        self.budget.used()
+    }
+
+    /// Ends the device as a driver that crashes would. For tests of what follows.
+    pub fn lose_device(&self) {
+        self.device.device.destroy();
+        self.device.health.lose("on purpose");
+    }
+
+    fn store(&self) -> Result<&Store> {
+        self.store
+            .as_ref()
+            .ok_or_else(|| Error::internal("the executor was used before it was allocated"))
+    }
+
+    fn prepared(&self, tape: TapeId) -> Result<&Prepared> {
+        self.tapes
+            .get(tape.0)
+            .ok_or_else(|| Error::internal(format!("there is no tape {}", tape.0)))
+    }
+
+    fn count(&self, change: impl FnOnce(&mut Counters)) {
+        let mut counters = self.counters.get();
+        change(&mut counters);
+        self.counters.set(counters);
+    }
+
+    fn submit(&self, encoder: wgpu::CommandEncoder) -> wgpu::SubmissionIndex {
+        self.count(|counters| counters.submits += 1);
+        self.device.queue.submit([encoder.finish()])
+    }
+
+    fn encoder(&self) -> wgpu::CommandEncoder {
+        self.device
+            .device
+            .create_command_encoder(&wgpu::CommandEncoderDescriptor::default())
+    }
+
+    /// Hands the step to the device; the result waits for its logits.
+    fn start(&self, tape: TapeId, step: &Step) -> Result<LocalFuture<'_, Result<Vec<f32>>>> {
+        self.device.health.check()?;
+        let prepared = self.prepared(tape)?;
+        let page_size = self.store()?.allocation.cache.page_size;
+        step.check(&prepared.tape, &prepared.layout, page_size)?;
+        let uploaded = prepared.upload(&self.device, step);
+        let mut encoder = self.encoder();
+        let dispatches = prepared.record(&self.device, &mut encoder, step);
+        self.count(|counters| {
+            counters.forwards += 1;
+            counters.bytes_uploaded += uploaded;
+            counters.dispatches += dispatches;
+        });
+        let rows = step.outputs.len();
+        if rows == 0 {
+            self.submit(encoder);
+            return Ok(Box::pin(std::future::ready(Ok(Vec::new()))));
+        }
+        self.read_back(
+            encoder,
+            prepared,
+            &prepared.staging,
+            prepared.tape.logits,
+            rows,
+        )
+    }
+
+    /// Submits `encoder` with a copy of `rows` rows of an activation.
+    fn read_back(
+        &self,
+        mut encoder: wgpu::CommandEncoder,
+        prepared: &Prepared,
+        staging: &Staging,
+        buffer: BufferId,
+        rows: usize,
+    ) -> Result<LocalFuture<'_, Result<Vec<f32>>>> {
+        let columns = prepared.tape.buffers[buffer.0].columns;
+        let bytes = (rows * stride(columns) * 4) as u64;
+        let mut loan = staging.take(&self.device)?;
+        encoder.copy_buffer_to_buffer(&prepared.activations[buffer.0], 0, loan.buffer(), 0, bytes);
+        let submission = self.submit(encoder);
+        loan.map(&self.device, bytes);
+        Ok(Box::pin(async move {
+            let take = |bytes: &[u8]| unpad(bytes, columns);
+            let values = loan.read(&self.device, submission, bytes, take).await?;
+            self.count(|counters| counters.bytes_read += bytes);
+            Ok(values)
+        }))
+    }
+}
+
+impl Executor for Gpu {
+    fn info(&self) -> ExecutorInfo {
+        ExecutorInfo {
+            device: "webgpu",
+            adapter: self.device.name.clone(),
+            software: self.device.software,
+            notes: Vec::new(),
+        }
+    }
+
+    fn allocate(&mut self, allocation: Allocation) -> LocalFuture<'_, Result<()>> {
+        Box::pin(async {
+            self.tapes.clear();
+            self.store = None;
+            self.store = Some(Store::new(&self.device, &self.budget, allocation).await?);
+            Ok(())
+        })
+    }
+
+    fn write_weight(&self, weight: WeightId, first_block: usize, blocks: &[u8]) -> Result<()> {
+        self.device.health.check()?;
+        let sent = self
+            .store()?
+            .write(&self.device, weight, first_block, blocks)?;
+        self.count(|counters| counters.bytes_uploaded += sent);
+        Ok(())
+    }
+
+    fn prepare(&mut self, tapes: Vec<Tape>) -> LocalFuture<'_, Result<()>> {
+        Box::pin(async {
+            self.tapes.clear();
+            self.store()?.check_written()?;
+            let mut prepared = Vec::with_capacity(tapes.len());
+            for tape in tapes {
+                let store = self.store()?;
+                let made = Prepared::new(
+                    &self.device,
+                    &self.budget,
+                    store,
+                    &self.pipelines,
+                    &self.tuner,
+                    tape,
+                );
+                prepared.push(made.await?);
+            }
+            self.tapes = prepared;
+            Ok(())
+        })
+    }
+
+    fn forward(&self, tape: TapeId, step: &Step) -> LocalFuture<'_, Result<Vec<f32>>> {
+        self.start(tape, step)
+            .unwrap_or_else(|error| Box::pin(std::future::ready(Err(error))))
+    }
+
+    fn read(
+        &self,
+        tape: TapeId,
+        buffer: BufferId,
+        rows: usize,
+    ) -> LocalFuture<'_, Result<Vec<f32>>> {
+        Box::pin(async move {
+            let prepared = self.prepared(tape)?;
+            if rows == 0 {
+                return Ok(Vec::new());
+            }
+            let bytes = (rows * stride(prepared.tape.buffers[buffer.0].columns) * 4) as u64;
+            let staging = Staging::new(&self.device, &self.budget, bytes, 1).await?;
+            self.read_back(self.encoder(), prepared, &staging, buffer, rows)?
+                .await
+        })
+    }
+
+    fn copy_page(&self, from: u32, to: u32) -> Result<()> {
+        self.device.health.check()?;
+        let mut encoder = self.encoder();
+        self.store()?.copy_page(&mut encoder, from, to);
+        self.submit(encoder);
+        Ok(())
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters.get()
+    }
+}
+
+/// The values of rows that stand at multiples of the stride.
+fn unpad(bytes: &[u8], columns: usize) -> Vec<f32> {
+    let rows = bytes.chunks_exact(stride(columns) * 4);
+    rows.flat_map(|row| bytemuck::pod_collect_to_vec::<u8, f32>(&row[..columns * 4]))
+        .collect()
+}

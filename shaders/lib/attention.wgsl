@@ -1,0 +1,42 @@
+// What the forms of attention share: out = Σⱼ softmax(scale · q·kⱼ) vⱼ over the positions j of a row's
+// sequence up to its own, head by head.
+
+struct Params {
+    positions: u32,     // where positions begin in the step
+    slots: u32,         // where slots begin in the step
+    tables: u32,        // where page tables begin in the step
+    pages: u32,         // pages of a table
+    page_size: u32,     // positions in a page
+    heads: u32,         // query heads
+    kv_heads: u32,      // heads of an entry; a divisor of heads
+    head_dim: u32,      // values in a head
+    quads: u32,         // quads of a head in an entry
+    stride: u32,        // values from row to row of q and out
+    scale: f32,         // what scores are multiplied by
+}
+
+@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(1) var<storage, read> step: array<u32>;
+@group(0) @binding(2) var<storage, read> q: array<f32>;
+@group(0) @binding(3) var<storage, read> keys: array<Quad>;
+@group(0) @binding(4) var<storage, read> values: array<Quad>;
+@group(0) @binding(5) var<storage, read_write> out: array<f32>;
+
+// The values of q from `i` on of the head that begins at `start`; zero past the end of the head.
+fn query_quad(start: u32, i: u32) -> vec4<f32> {
+    var quad = vec4<f32>(q[start + i], 0.0, 0.0, 0.0);
+    if (i + 1u < params.head_dim) { quad.y = q[start + i + 1u]; }
+    if (i + 2u < params.head_dim) { quad.z = q[start + i + 2u]; }
+    if (i + 3u < params.head_dim) { quad.w = q[start + i + 3u]; }
+    return quad;
+}
+
+fn store_quad(start: u32, i: u32, quad: vec4<f32>) {
+    if (i < params.head_dim) { out[start + i] = quad.x; }
+    if (i + 1u < params.head_dim) { out[start + i + 1u] = quad.y; }
+    if (i + 2u < params.head_dim) { out[start + i + 2u] = quad.z; }
+    if (i + 3u < params.head_dim) { out[start + i + 3u] = quad.w; }
+}
+
+// Below every finite score; the first score replaces it.
+const LOWEST: f32 = -3.4028234e38;

@@ -1,0 +1,53 @@
+// out[row] = weight · x[row], for few rows on a real GPU; a workgroup owns OUTPUTS outputs of one row.
+//
+// Neighbouring invocations read neighbouring octets of the weight, so loads coalesce; the partial sums
+// are added in workgroup memory. LANES is a power of two.
+
+const OUTPUTS: u32 = 4u;
+override LANES: u32 = 64u;
+
+var<workgroup> partial: array<vec4<f32>, LANES>;
+
+@compute @workgroup_size(LANES)
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let tiles = (params.outputs + OUTPUTS - 1u) / OUTPUTS;
+    let index = group.y * groups.x + group.x;
+    let row = index / tiles;
+    let output = index % tiles * OUTPUTS;
+    let inside = row < step[params.rows_at];
+
+    let last = params.outputs - 1u;
+    let r = min(vec4<u32>(output, output + 1u, output + 2u, output + 3u), vec4<u32>(last));
+    let x_row = row * (params.x_stride / 4u);
+    let octets = select(0u, params.blocks * OCTETS, inside);
+    var sum = vec4<f32>();
+    for (var at = lane; at < octets; at += LANES) {
+        let block = at / OCTETS;
+        let octet = at % OCTETS;
+        let column = x_row + block * (OCTETS * 2u) + octet_columns(octet);
+        let a = x[column.x];
+        let b = x[column.y];
+        sum += vec4<f32>(
+            dot8(octet_values(r.x, block, octet, block_scale(r.x, block)), a, b),
+            dot8(octet_values(r.y, block, octet, block_scale(r.y, block)), a, b),
+            dot8(octet_values(r.z, block, octet, block_scale(r.z, block)), a, b),
+            dot8(octet_values(r.w, block, octet, block_scale(r.w, block)), a, b));
+    }
+    partial[lane] = sum;
+    for (var half = LANES / 2u; half > 0u; half /= 2u) {
+        workgroupBarrier();
+        if (lane < half) {
+            partial[lane] += partial[lane + half];
+        }
+    }
+    if (lane == 0u && inside) {
+        finish(row, output, partial[0].x);
+        if (output + 1u <= last) { finish(row, output + 1u, partial[0].y); }
+        if (output + 2u <= last) { finish(row, output + 2u, partial[0].z); }
+        if (output + 3u <= last) { finish(row, output + 3u, partial[0].w); }
+    }
+}

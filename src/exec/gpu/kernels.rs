@@ -1,0 +1,233 @@
+//! The registry: every kernel there is, with its source, parameters, bindings and overrides.
+//!
+//! A source is its fragments joined at compile time; WGSL declarations may stand in any order, so the
+//! order of fragments does not matter. Nothing outside this list can be run, and tests walk it: naga
+//! parses and validates each kernel, and a browser compiles it.
+
+use super::params::{
+    AttentionParams, EmbedParams, MatMulParams, RmsNormParams, RotaryStoreParams, Scalar,
+    SelectRowsParams,
+};
+use crate::{ops::CacheType, tensor::DType};
+
+/// A shader and what it needs.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Kernel {
+    /// The stem of its file and, after a full stop, the format.
+    pub name: &'static str,
+    /// The whole WGSL text. The entry point is `main`.
+    pub source: &'static str,
+    /// The fields of its `Params`, binding 0, a word each.
+    pub params: &'static [(&'static str, Scalar)],
+    /// Its other bindings, all storage buffers of group 0.
+    pub bindings: &'static [Binding],
+    /// The names of its overrides; each has a default.
+    pub overrides: &'static [&'static str],
+}
+
+/// A storage buffer of a kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Binding {
+    /// Its number in group 0.
+    pub number: u32,
+    /// Whether the kernel writes to it.
+    pub writes: bool,
+}
+
+const fn read(number: u32) -> Binding {
+    Binding {
+        number,
+        writes: false,
+    }
+}
+
+const fn write(number: u32) -> Binding {
+    Binding {
+        number,
+        writes: true,
+    }
+}
+
+/// The name of every kernel's entry point.
+pub const ENTRY: &str = "main";
+
+/// Every kernel.
+pub fn kernels() -> impl Iterator<Item = &'static Kernel> {
+    let by_format = [&MATMUL_VECTOR, &MATMUL_TILE, &MATMUL_WORKGROUP, &EMBED];
+    let by_cache = [&ROTARY_STORE, &ATTENTION];
+    let plain = [&RMS_NORM, &RMS_NORM_WORKGROUP, &SELECT_ROWS];
+    let by_format = by_format.into_iter().flatten();
+    by_format.chain(by_cache.into_iter().flatten()).chain(plain)
+}
+
+/// A kernel for each weight format.
+pub(super) struct ByFormat([Kernel; 6]);
+
+impl ByFormat {
+    pub fn of(&'static self, dtype: DType) -> &'static Kernel {
+        &self.0[match dtype {
+            DType::F32 => 0,
+            DType::F16 => 1,
+            DType::BF16 => 2,
+            DType::Q8_0 => 3,
+            DType::Q4_0 => 4,
+            DType::Q4_1 => 5,
+        }]
+    }
+}
+
+impl<'a> IntoIterator for &'a ByFormat {
+    type Item = &'a Kernel;
+    type IntoIter = std::slice::Iter<'a, Kernel>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
+    }
+}
+
+/// A kernel for each cache format.
+pub(super) struct ByCache([Kernel; 2]);
+
+impl ByCache {
+    pub fn of(&'static self, dtype: CacheType) -> &'static Kernel {
+        &self.0[match dtype {
+            CacheType::F32 => 0,
+            CacheType::F16 => 1,
+        }]
+    }
+}
+
+impl<'a> IntoIterator for &'a ByCache {
+    type Item = &'a Kernel;
+    type IntoIter = std::slice::Iter<'a, Kernel>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
+    }
+}
+
+/// A kernel for each format from one body, with the bindings `$all` but without scales where there are none.
+macro_rules! by_format {
+    ($stem:literal, $params:ty, [$($file:literal),*], $plain:expr, $scaled:expr, [$($override:literal),*]) => {
+        ByFormat([
+            kernel!($stem, ".F32", [$($file,)* "lib/plain_weight.wgsl", "lib/f32.wgsl"], $params, $plain, [$($override,)* "ALIGNED"]),
+            kernel!($stem, ".F16", [$($file,)* "lib/plain_weight.wgsl", "lib/f16.wgsl"], $params, $plain, [$($override,)* "ALIGNED"]),
+            kernel!($stem, ".BF16", [$($file,)* "lib/plain_weight.wgsl", "lib/bf16.wgsl"], $params, $plain, [$($override,)* "ALIGNED"]),
+            kernel!($stem, ".Q8_0", [$($file,)* "lib/q8_0.wgsl"], $params, $scaled, [$($override),*]),
+            kernel!($stem, ".Q4_0", [$($file,)* "lib/nibbles.wgsl", "lib/q4_0.wgsl"], $params, $scaled, [$($override),*]),
+            kernel!($stem, ".Q4_1", [$($file,)* "lib/nibbles.wgsl", "lib/q4_1.wgsl"], $params, $scaled, [$($override),*]),
+        ])
+    };
+}
+
+/// A kernel for each cache format from one body.
+macro_rules! by_cache {
+    ($stem:literal, $params:ty, [$($file:literal),*], $bindings:expr, [$($override:literal),*]) => {
+        ByCache([
+            kernel!($stem, ".F32", [$($file,)* "lib/cache.wgsl", "lib/cache_f32.wgsl"], $params, $bindings, [$($override),*]),
+            kernel!($stem, ".F16", [$($file,)* "lib/cache.wgsl", "lib/cache_f16.wgsl"], $params, $bindings, [$($override),*]),
+        ])
+    };
+}
+
+macro_rules! kernel {
+    ($stem:literal, $suffix:literal, [$($file:literal),*], $params:ty, $bindings:expr, [$($override:literal),*]) => {
+        Kernel {
+            name: concat!($stem, $suffix),
+            source: concat!($(include_str!(concat!("../../../shaders/", $file)), "\n"),*),
+            params: <$params>::FIELDS,
+            bindings: &$bindings,
+            overrides: &[$($override),*],
+        }
+    };
+}
+
+const MATMUL: [Binding; 7] = [
+    read(1),
+    read(2),
+    read(3),
+    read(4),
+    read(5),
+    read(6),
+    write(7),
+];
+const MATMUL_PLAIN: [Binding; 6] = [read(1), read(2), read(3), read(5), read(6), write(7)];
+
+pub(super) static MATMUL_VECTOR: ByFormat = by_format!(
+    "matmul_vector",
+    MatMulParams,
+    ["matmul_vector.wgsl", "lib/matmul.wgsl"],
+    MATMUL_PLAIN,
+    MATMUL,
+    ["LANES", "BIAS", "JOIN"]
+);
+pub(super) static MATMUL_TILE: ByFormat = by_format!(
+    "matmul_tile",
+    MatMulParams,
+    ["matmul_tile.wgsl", "lib/matmul.wgsl"],
+    MATMUL_PLAIN,
+    MATMUL,
+    ["LANES", "BIAS", "JOIN"]
+);
+pub(super) static MATMUL_WORKGROUP: ByFormat = by_format!(
+    "matmul_workgroup",
+    MatMulParams,
+    ["matmul_workgroup.wgsl", "lib/matmul.wgsl"],
+    MATMUL_PLAIN,
+    MATMUL,
+    ["LANES", "BIAS", "JOIN"]
+);
+pub(super) static EMBED: ByFormat = by_format!(
+    "embed",
+    EmbedParams,
+    ["embed.wgsl"],
+    [read(1), read(3), write(7)],
+    [read(1), read(3), read(4), write(7)],
+    ["LANES"]
+);
+pub(super) static RMS_NORM: Kernel = kernel!(
+    "rms_norm",
+    "",
+    ["rms_norm.wgsl", "lib/rms_norm.wgsl"],
+    RmsNormParams,
+    [read(1), read(2), read(3), write(4)],
+    ["LANES"]
+);
+pub(super) static RMS_NORM_WORKGROUP: Kernel = kernel!(
+    "rms_norm_workgroup",
+    "",
+    ["rms_norm_workgroup.wgsl", "lib/rms_norm.wgsl"],
+    RmsNormParams,
+    [read(1), read(2), read(3), write(4)],
+    ["LANES"]
+);
+pub(super) static SELECT_ROWS: Kernel = kernel!(
+    "select_rows",
+    "",
+    ["select_rows.wgsl"],
+    SelectRowsParams,
+    [read(1), read(2), write(3)],
+    ["LANES"]
+);
+pub(super) static ROTARY_STORE: ByCache = by_cache!(
+    "rotary_store",
+    RotaryStoreParams,
+    ["rotary_store.wgsl"],
+    [
+        read(1),
+        write(2),
+        read(3),
+        read(4),
+        read(5),
+        write(6),
+        write(7)
+    ],
+    ["LANES", "NEIGHBOURS"]
+);
+pub(super) static ATTENTION: ByCache = by_cache!(
+    "attention",
+    AttentionParams,
+    ["attention.wgsl", "lib/attention.wgsl"],
+    [read(1), read(2), read(3), read(4), write(5)],
+    ["LANES"]
+);

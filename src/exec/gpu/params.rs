@@ -1,0 +1,69 @@
+//! The uniform structs of the kernels: one Rust twin for each `Params` in WGSL.
+//!
+//! Every field is one word, so the fourth field lies at byte 12 on both sides; a test compares names,
+//! order and types with the shaders.
+
+/// What a field holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scalar {
+    /// An unsigned number.
+    U32,
+    /// Single precision.
+    F32,
+}
+
+/// A struct of words that a kernel reads as its `Params`.
+pub(super) trait Params {
+    /// The words in the order of the fields.
+    fn words(&self) -> Vec<u32>;
+}
+
+macro_rules! params {
+    ($($(#[$doc:meta])* $name:ident { $($field:ident: $ty:ident),* $(,)? })*) => { $(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, Default)]
+        pub(super) struct $name { $(pub $field: $ty,)* }
+
+        impl $name {
+            /// Names and types of the fields, as in the shader.
+            pub const FIELDS: &[(&str, Scalar)] = &[$((stringify!($field), params!(@scalar $ty)),)*];
+        }
+
+        impl Params for $name {
+            fn words(&self) -> Vec<u32> {
+                vec![$(params!(@word self.$field, $ty),)*]
+            }
+        }
+    )* };
+    (@scalar u32) => { Scalar::U32 };
+    (@scalar f32) => { Scalar::F32 };
+    (@word $value:expr, u32) => { $value };
+    (@word $value:expr, f32) => { $value.to_bits() };
+}
+
+params! {
+    /// `lib/matmul.wgsl`.
+    MatMulParams {
+        rows_at: u32, columns: u32, blocks: u32, outputs: u32, first: u32, quants: u32, scales: u32,
+        bias: u32, x_stride: u32, out_stride: u32,
+    }
+    /// `embed.wgsl`.
+    EmbedParams {
+        tokens: u32, columns: u32, blocks: u32, outputs: u32, first: u32, quants: u32, scales: u32,
+        out_stride: u32,
+    }
+    /// `lib/rms_norm.wgsl`.
+    RmsNormParams { rows_at: u32, columns: u32, stride: u32, weight: u32, epsilon: f32 }
+    /// `select_rows.wgsl`.
+    SelectRowsParams { outputs: u32, stride: u32 }
+    /// `rotary_store.wgsl`.
+    RotaryStoreParams {
+        positions: u32, slots: u32, tables: u32, pages: u32, page_size: u32, heads: u32, kv_heads: u32,
+        head_dim: u32, quads: u32, rotary_dims: u32, table: u32, q_stride: u32, kv_stride: u32,
+    }
+    /// `lib/attention.wgsl`.
+    AttentionParams {
+        positions: u32, slots: u32, tables: u32, pages: u32, page_size: u32, heads: u32, kv_heads: u32,
+        head_dim: u32, quads: u32, stride: u32, scale: f32,
+    }
+}

@@ -1,0 +1,152 @@
+//! Where weights lie: a plan made before anything is allocated.
+//!
+//! Weights share a few large buffers, none above the binding limit. A weight that does not fit in one
+//! buffer is split by rows into parts, each with its own place. The layout within a part is that of
+//! [`crate::tensor::repack`]; vectors (weights of one row) are kept as F32 whatever the file holds, so
+//! that norms and biases need no kernel for each format.
+
+use crate::{
+    error::{Error, Result},
+    tensor::{DType, WeightSpec, packed_len},
+};
+
+/// Buffers to make and what lies in them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Placement {
+    /// The size of each buffer in bytes.
+    pub buffers: Vec<u64>,
+    /// The place of each weight, by `WeightId`.
+    pub weights: Vec<Placed>,
+}
+
+/// A weight and its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placed {
+    /// How it is stored on the device.
+    pub dtype: DType,
+    /// Values in a row.
+    pub columns: usize,
+    /// The parts in the order of their rows.
+    pub parts: Vec<Part>,
+}
+
+/// Consecutive rows of a weight that lie together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// The first row.
+    pub first: usize,
+    /// How many rows.
+    pub rows: usize,
+    /// Where the words of `quants` are.
+    pub quants: Place,
+    /// Where the words of `scales` are; as `quants` for formats without scales.
+    pub scales: Place,
+}
+
+/// A place in a buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Which buffer.
+    pub buffer: usize,
+    /// Where it begins, in words of 32 bits; a multiple of [`ALIGNMENT`] bytes.
+    pub word: usize,
+}
+
+/// Places begin at multiples of this many bytes: two vectors of four words, an octet of F32.
+pub const ALIGNMENT: u64 = 32;
+
+/// Rows of a part are a multiple of this, except in the last part: blocks and octets of a part then
+/// begin at even numbers, so that two scales share a word as they do in the whole weight.
+const ROW_STEP: usize = 8;
+
+impl Placement {
+    /// Places `weights` in buffers of at most `limit` bytes each, a multiple of [`ALIGNMENT`].
+    pub fn plan(weights: &[WeightSpec], limit: u64) -> Result<Self> {
+        let mut plan = Self::default();
+        for spec in weights {
+            let placed = plan.place(spec, limit)?;
+            plan.weights.push(placed);
+        }
+        Ok(plan)
+    }
+
+    fn place(&mut self, spec: &WeightSpec, limit: u64) -> Result<Placed> {
+        let dtype = if spec.rows == 1 {
+            DType::F32
+        } else {
+            spec.dtype
+        };
+        let (quants, scales) = sizes(dtype, ROW_STEP, spec.columns);
+        let most = (limit / quants.max(scales)) as usize * ROW_STEP;
+        let fits_whole = {
+            let (quants, scales) = sizes(dtype, spec.rows, spec.columns);
+            quants.max(scales) <= limit
+        };
+        if !fits_whole && most == 0 {
+            return Err(Error::unsupported(format!(
+                "{}: {ROW_STEP} rows of {} values do not fit the device's binding limit of {limit} bytes",
+                spec.name, spec.columns
+            )));
+        }
+        let most = if fits_whole { spec.rows } else { most };
+        let mut parts = Vec::new();
+        for first in (0..spec.rows).step_by(most.max(1)) {
+            let rows = most.min(spec.rows - first);
+            let (quants, scales) = sizes(dtype, rows, spec.columns);
+            let quants = self.reserve(quants, limit);
+            let scales = if scales == 0 {
+                quants
+            } else {
+                self.reserve(scales, limit)
+            };
+            parts.push(Part {
+                first,
+                rows,
+                quants,
+                scales,
+            });
+        }
+        Ok(Placed {
+            dtype,
+            columns: spec.columns,
+            parts,
+        })
+    }
+
+    /// The first buffer with room, or a new one.
+    fn reserve(&mut self, bytes: u64, limit: u64) -> Place {
+        let open = self.buffers.iter().position(|&used| used + bytes <= limit);
+        let buffer = open.unwrap_or_else(|| {
+            self.buffers.push(0);
+            self.buffers.len() - 1
+        });
+        let word = (self.buffers[buffer] / 4) as usize;
+        self.buffers[buffer] += bytes;
+        Place { buffer, word }
+    }
+}
+
+impl Placed {
+    /// Rows in all.
+    pub fn rows(&self) -> usize {
+        self.parts.iter().map(|part| part.rows).sum()
+    }
+
+    /// Where the only part begins; vectors and tables have one.
+    pub fn only_place(&self, name: &str) -> Result<Place> {
+        match &*self.parts {
+            [part] => Ok(part.quants),
+            parts => Err(Error::unsupported(format!(
+                "{name}: a table of {} parts does not fit the device's binding limit",
+                parts.len()
+            ))),
+        }
+    }
+}
+
+/// Bytes of quants and scales, filled up to the alignment.
+fn sizes(dtype: DType, rows: usize, columns: usize) -> (u64, u64) {
+    let (quants, scales) = packed_len(dtype, rows * columns / dtype.block_len());
+    let bytes = |words: usize| (words as u64 * 4).next_multiple_of(ALIGNMENT);
+    (bytes(quants), bytes(scales))
+}

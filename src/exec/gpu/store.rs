@@ -1,0 +1,197 @@
+//! What lives as long as the model: weights, the cache, and what is written so far.
+
+use std::cell::{Cell, RefCell};
+
+use super::{
+    device::Device,
+    dispatch::pool_bytes,
+    memory::{Budget, Buffer},
+    placement::{ALIGNMENT, Part, Placement},
+};
+use crate::{
+    error::{Error, Result},
+    exec::Allocation,
+    ops::WeightId,
+    tensor::{dequantise, packed_len, repack},
+};
+
+/// Weights and cache on the device.
+pub(super) struct Store {
+    pub allocation: Allocation,
+    pub placement: Placement,
+    pub weights: Vec<Buffer>,
+    /// Keys and values of each layer.
+    pub cache: Vec<[Buffer; 2]>,
+    /// One page, for copies within a pool, which WebGPU does not do directly.
+    page: Buffer,
+    /// What bindings get that a dispatch does not read.
+    pub nothing: Buffer,
+    written: RefCell<Vec<usize>>,
+    unflushed: Cell<u64>,
+}
+
+/// A native queue keeps a copy of what is written until something is submitted.
+const FLUSH_BYTES: u64 = 16 << 20;
+
+impl Store {
+    /// Makes all buffers, or none.
+    pub async fn new(device: &Device, budget: &Budget, allocation: Allocation) -> Result<Self> {
+        let limit = device.binding_limit / ALIGNMENT * ALIGNMENT;
+        let placement = Placement::plan(&allocation.weights, limit)?;
+        let cache = &allocation.cache;
+        let pool = pool_bytes(cache);
+        if pool > limit {
+            return Err(Error::unsupported(format!(
+                "a cache of {} positions needs {pool} bytes for one layer's keys, the device binds {limit}: load with a shorter context",
+                cache.pages * cache.page_size
+            )));
+        }
+        let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST;
+        let weights = budget
+            .buffers(device, "weights", usage, &placement.buffers)
+            .await?;
+        let both = usage | wgpu::BufferUsages::COPY_SRC;
+        let mut layers = Vec::with_capacity(cache.layers);
+        for _ in 0..cache.layers {
+            let pools = budget.buffers(device, "cache", both, &[pool, pool]).await?;
+            layers.extend(<[Buffer; 2]>::try_from(pools));
+        }
+        let page = pool / cache.pages.max(1) as u64;
+        let mut small = budget
+            .buffers(device, "small buffers", both, &[page, 16])
+            .await?
+            .into_iter();
+        let (Some(page), Some(nothing)) = (small.next(), small.next()) else {
+            return Err(Error::internal("two buffers were asked for"));
+        };
+        Ok(Self {
+            written: RefCell::new(vec![0; allocation.weights.len()]),
+            allocation,
+            placement,
+            weights,
+            cache: layers,
+            page,
+            nothing,
+            unflushed: Cell::new(0),
+        })
+    }
+
+    /// Writes blocks and returns how many bytes were sent.
+    pub fn write(
+        &self,
+        device: &Device,
+        weight: WeightId,
+        first: usize,
+        blocks: &[u8],
+    ) -> Result<u64> {
+        let spec = &self.allocation.weights[weight.0];
+        let count = blocks.len() / spec.dtype.block_bytes();
+        let fits =
+            blocks.len().is_multiple_of(spec.dtype.block_bytes()) && first + count <= spec.blocks();
+        if !fits || !first.is_multiple_of(2) {
+            return Err(Error::weights(
+                &spec.name,
+                format!(
+                    "{} bytes at block {first} do not fit a tensor of {} blocks",
+                    blocks.len(),
+                    spec.blocks()
+                ),
+            ));
+        }
+        let placed = &self.placement.weights[weight.0];
+        let row_blocks = spec.columns / spec.dtype.block_len();
+        let mut sent = 0;
+        for part in &placed.parts {
+            let start = part.first * row_blocks;
+            let end = start + part.rows * row_blocks;
+            let from = first.max(start);
+            let to = (first + count).min(end);
+            if from < to {
+                let bytes = spec.dtype.block_bytes();
+                let piece = &blocks[(from - first) * bytes..(to - first) * bytes];
+                sent += self.write_part(device, weight, part, from - start, piece);
+            }
+        }
+        self.written.borrow_mut()[weight.0] += count;
+        self.flush(device, sent);
+        Ok(sent)
+    }
+
+    /// `first` is the block's number in the part, an even one.
+    fn write_part(
+        &self,
+        device: &Device,
+        weight: WeightId,
+        part: &Part,
+        first: usize,
+        blocks: &[u8],
+    ) -> u64 {
+        let spec = &self.allocation.weights[weight.0];
+        let send = |buffer: usize, word: usize, words: &[u32]| {
+            let bytes: &[u8] = bytemuck::cast_slice(words);
+            device
+                .queue
+                .write_buffer(&self.weights[buffer], word as u64 * 4, bytes);
+            bytes.len() as u64
+        };
+        if spec.rows == 1 {
+            let mut values =
+                vec![0.0; blocks.len() / spec.dtype.block_bytes() * spec.dtype.block_len()];
+            dequantise(spec.dtype, blocks, &mut values);
+            let words: &[u32] = bytemuck::cast_slice(&values);
+            return send(
+                part.quants.buffer,
+                part.quants.word + first * spec.dtype.block_len(),
+                words,
+            );
+        }
+        let packed = repack(spec.dtype, blocks);
+        let (quants, scales) = packed_len(spec.dtype, first);
+        let mut sent = send(
+            part.quants.buffer,
+            part.quants.word + quants,
+            &packed.quants,
+        );
+        if !packed.scales.is_empty() {
+            sent += send(
+                part.scales.buffer,
+                part.scales.word + scales,
+                &packed.scales,
+            );
+        }
+        sent
+    }
+
+    fn flush(&self, device: &Device, sent: u64) {
+        let unflushed = self.unflushed.get() + sent;
+        self.unflushed.set(unflushed);
+        if cfg!(not(target_arch = "wasm32")) && unflushed >= FLUSH_BYTES {
+            self.unflushed.set(0);
+            device.queue.submit([]);
+            // What is lost is noticed by the next check of the device's health.
+            let _ = device.device.poll(wgpu::PollType::Poll);
+        }
+    }
+
+    /// Fails unless every block of every weight has arrived.
+    pub fn check_written(&self) -> Result<()> {
+        for (spec, &written) in self.allocation.weights.iter().zip(&*self.written.borrow()) {
+            if written != spec.blocks() {
+                return Err(Error::weights(
+                    &spec.name,
+                    format!("{written} of {} blocks were written", spec.blocks()),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Records the copy of a page of every pool.
+    pub fn copy_page(&self, encoder: &mut wgpu::CommandEncoder, from: u32, to: u32) {
+        let bytes = pool_bytes(&self.allocation.cache) / self.allocation.cache.pages.max(1) as u64;
+        for pool in self.cache.iter().flatten() {
+            encoder.copy_buffer_to_buffer(pool, u64::from(from) * bytes, &self.page, 0, bytes);
+            encoder.copy_buffer_to_buffer(&self.page, 0, pool, u64::from(to) * bytes, bytes);
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Whole calls on the GPU: Hugging Face's ids for tiny golden models and for the real one.
+
+use std::{fs, path::PathBuf};
+
+use decant::{
+    exec::gpu::GpuOptions,
+    generation::{Engine, Prompt, Value},
+    load::{LoadOptions, Loader},
+    ops::CacheType,
+};
+use pollster::block_on;
+use serde_json::Value as Json;
+
+use crate::{
+    gpu,
+    support::{generate, model::real_model},
+};
+
+/// Allowed between the first logits of an f16 and an f32 cache.
+const F16_CACHE: f32 = 0.05;
+
+#[test]
+fn tiny_answers_equal_hugging_face() {
+    let Some(gpu) = gpu(GpuOptions::default()) else {
+        return;
+    };
+    let engine = generate::engine("llama", Box::new(gpu));
+    let counts = generate::run("llama", &engine);
+    println!("{counts:#?}");
+    assert_eq!(counts.failed, [""; 0]);
+    assert!(counts.passed >= 19, "{counts:?}");
+}
+
+#[test]
+fn the_real_model_gives_the_ids_of_hugging_face() {
+    let Some(engine) = real(CacheType::F32) else {
+        return;
+    };
+    for case in cases() {
+        let expected = ids(&case["ids"]);
+        let config = serde_json::json!({ "max_new_tokens": expected.len() });
+        let prompt = Prompt::Ids(ids(&case["prompt_ids"]));
+        let mut generation = engine
+            .generate_prompts(&[prompt], &Value::from(&config))
+            .unwrap();
+        while block_on(generation.next()).unwrap().is_some() {}
+        let found = generation.finish().unwrap().sequences.remove(0);
+        let agree = found
+            .iter()
+            .zip(&expected)
+            .take_while(|(a, b)| a == b)
+            .count();
+        assert_eq!(
+            found, expected,
+            "{}: the first {agree} agree; the gap there is {}",
+            case["name"], case["gaps"][agree]
+        );
+    }
+}
+
+#[test]
+fn the_real_model_reads_text_as_the_reference_does() {
+    let Some(engine) = real(CacheType::F16) else {
+        return;
+    };
+    for case in cases() {
+        let text = case["text"].as_str().unwrap();
+        assert_eq!(
+            engine.tokenizer().encode(text, false).unwrap(),
+            ids(&case["prompt_ids"])
+        );
+    }
+}
+
+#[test]
+fn an_f16_cache_moves_the_first_logits_by_little() {
+    let (Some(exact), Some(rounded)) = (real(CacheType::F32), real(CacheType::F16)) else {
+        return;
+    };
+    let vocabulary = exact.model().vocabulary;
+    for case in cases() {
+        let prompt = ids(&case["prompt_ids"]);
+        let last = |engine: &Engine| {
+            let logits = block_on(engine.forward_all(&prompt)).unwrap();
+            logits[logits.len() - vocabulary..].to_vec()
+        };
+        let (exact, rounded) = (last(&exact), last(&rounded));
+        let most = exact
+            .iter()
+            .zip(&rounded)
+            .map(|(a, b)| (a - b).abs())
+            .fold(0.0, f32::max);
+        assert!(most > 0.0 && most < F16_CACHE, "{}: {most}", case["name"]);
+        for top in case["top5_first_step"].as_array().unwrap() {
+            let (id, logit) = (
+                top[0].as_u64().unwrap() as usize,
+                top[1].as_f64().unwrap() as f32,
+            );
+            assert!(
+                (exact[id] - logit).abs() < 2e-3,
+                "{}: {} for {id}, not {logit}",
+                case["name"],
+                exact[id]
+            );
+        }
+    }
+}
+
+/// The real model on the GPU, in pieces of 1 MiB.
+fn real(kv_cache: CacheType) -> Option<Engine> {
+    let file = fs::read(real_model()?).unwrap();
+    let options = LoadOptions {
+        context_length: Some(256),
+        kv_cache,
+    };
+    let mut loader = Loader::new(
+        Box::new(gpu(GpuOptions::default())?),
+        options,
+        Some(file.len() as u64),
+    );
+    for piece in file.chunks(1 << 20) {
+        block_on(loader.push(piece)).unwrap();
+    }
+    Some(block_on(loader.finish()).unwrap())
+}
+
+fn cases() -> Vec<Json> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/smollm2.json");
+    let file: Json = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    file["cases"].as_array().unwrap().clone()
+}
+
+fn ids(ids: &Json) -> Vec<u32> {
+    ids.as_array()
+        .unwrap()
+        .iter()
+        .map(|id| id.as_u64().unwrap() as u32)
+        .collect()
+}

@@ -1,0 +1,283 @@
+//! The forms of attention against their reference, over a cache filled by earlier steps.
+
+use decant::{
+    exec::{Executor, Reference, TapeId, gpu::GpuOptions},
+    ops::{Attention, CacheSpec, CacheType, Op, Pairing, RotaryStore},
+    tape::Step,
+};
+use pollster::block_on;
+
+use crate::{
+    gpu, only,
+    support::{close::assert_close, scene::Scene},
+};
+
+pub const FORMS: [&str; 1] = ["attention"];
+
+/// What an output may differ by where values are at most 1 in magnitude and scores of `head_dim`
+/// products at most `head_dim` (scale 1).
+///
+/// A score is off by `(head_dim + 1) · ε/2 · head_dim`, which changes its weight by as much, relatively;
+/// the weights and the sum of `positions` products round as sums do, and exp by a few units. Rotated keys
+/// differ by 2ε before they are stored, and where that crosses the middle between two halves, an entry of
+/// an F16 cache differs by 2⁻¹¹ and a score by that times the query's largest value, for which a quarter of
+/// the entries is assumed.
+pub fn tolerance(dtype: &CacheType, head_dim: usize, positions: usize) -> f64 {
+    let eps = f64::from(f32::EPSILON);
+    let score = (head_dim as f64 + 1.0) * eps / 2.0 * head_dim as f64 + 4.0 * eps * head_dim as f64;
+    let rounding = match dtype {
+        CacheType::F32 => 0.0,
+        CacheType::F16 => 2f64.powi(-11) * (head_dim as f64 / 4.0).sqrt(),
+    };
+    2.0 * (score + rounding) + (positions as f64 + 16.0) * eps
+}
+
+pub struct Case {
+    pub heads: usize,
+    pub cache: CacheSpec,
+    /// Tokens that each sequence has in the cache, and in the step that is compared.
+    pub lengths: Vec<(usize, usize)>,
+    /// What queries are multiplied by.
+    pub scale: f32,
+}
+
+/// Fills the cache with one step for each sequence, then compares a ragged step of all.
+fn check(options: GpuOptions, case: &Case) {
+    let Some(mut gpu) = gpu(options) else { return };
+    let cache = case.cache;
+    let rows = case
+        .lengths
+        .iter()
+        .map(|&(past, now)| past.max(now))
+        .sum::<usize>();
+    let longest = case
+        .lengths
+        .iter()
+        .map(|&(past, now)| past + now)
+        .max()
+        .unwrap();
+    let mut scene = Scene::new(rows, (rows * 1000 + cache.head_dim) as u64);
+    scene.cache = cache;
+    scene.sequences = case.lengths.len();
+    scene.pages_per_sequence = longest.div_ceil(cache.page_size);
+    let wide = case.heads * cache.head_dim;
+    let [q, k, v] =
+        [("q", wide), ("k", cache.width()), ("v", cache.width())].map(|(name, columns)| {
+            let values = scene
+                .random
+                .values(rows * columns, if name == "q" { case.scale } else { 1.0 });
+            scene.input(name, columns, &values)
+        });
+    let table = scene.values(longest, &[1.0, 0.0].repeat(longest));
+    scene.op(Op::RotaryStore(RotaryStore {
+        q,
+        k,
+        v,
+        table,
+        pairing: Pairing::Halves,
+        rotary_dims: 2,
+        layer: 0,
+        heads: case.heads,
+    }));
+    let out = scene.buffer("out", wide);
+    scene.op(Op::Attention(Attention {
+        q,
+        layer: 0,
+        heads: case.heads,
+        scale: 1.0,
+        out,
+    }));
+    let tables = shuffled_tables(&mut scene, case);
+    let allowed = case.scale as f64 * tolerance(&cache.dtype, cache.head_dim, longest);
+    block_on(async {
+        let mut reference = Reference::new();
+        scene.load(&mut reference).await.unwrap();
+        scene.load(&mut gpu).await.unwrap();
+        let steps = steps(case, &tables, &mut scene);
+        let (last, fill) = steps.split_last().unwrap();
+        for step in fill {
+            reference.forward(TapeId(0), step).await.unwrap();
+            gpu.forward(TapeId(0), step).await.unwrap();
+        }
+        let expected = scene.run(&reference, last, out).await.unwrap();
+        let actual = scene.run(&gpu, last, out).await.unwrap();
+        let what = format!(
+            "{:?}: {} heads, {cache:?}, {:?}",
+            options.forms, case.heads, case.lengths
+        );
+        assert_close(&what, &expected, &actual, &vec![allowed; expected.len()]);
+    });
+}
+
+/// Pages in random order, none shared.
+fn shuffled_tables(scene: &mut Scene, case: &Case) -> Vec<Vec<u32>> {
+    let mut pages: Vec<u32> = (0..case.cache.pages as u32).collect();
+    for i in (1..pages.len()).rev() {
+        pages.swap(i, scene.random.below(i + 1));
+    }
+    let mut pages = pages.into_iter();
+    let tables = case.lengths.iter().map(|&(past, now)| {
+        let count = (past + now).div_ceil(case.cache.page_size);
+        pages.by_ref().take(count).collect()
+    });
+    tables.collect()
+}
+
+/// One step for each sequence's past, then one for the rows of all.
+fn steps(case: &Case, tables: &[Vec<u32>], scene: &mut Scene) -> Vec<Step> {
+    let rows = scene.tape.max_rows;
+    let mut step = |ranges: &[(usize, usize, usize)]| {
+        let mut step = Step {
+            tables: tables.to_vec(),
+            ..Step::default()
+        };
+        for &(slot, from, to) in ranges {
+            for position in from..to {
+                step.tokens.push(scene.random.below(rows) as u32);
+                step.positions.push(position as u32);
+                step.slots.push(slot as u32);
+            }
+        }
+        step
+    };
+    let mut steps: Vec<Step> = Vec::new();
+    for (slot, &(past, _)) in case.lengths.iter().enumerate() {
+        if past > 0 {
+            steps.push(step(&[(slot, 0, past)]));
+        }
+    }
+    let now: Vec<_> = case
+        .lengths
+        .iter()
+        .enumerate()
+        .map(|(slot, &(past, now))| (slot, past, past + now))
+        .collect();
+    steps.push(step(&now));
+    steps
+}
+
+fn cache(kv_heads: usize, head_dim: usize, dtype: CacheType, page_size: usize) -> CacheSpec {
+    CacheSpec {
+        layers: 1,
+        kv_heads,
+        head_dim,
+        dtype,
+        page_size,
+        pages: 96,
+    }
+}
+
+#[test]
+fn every_form_over_heads_and_cache_types() {
+    for form in FORMS {
+        for dtype in [CacheType::F32, CacheType::F16] {
+            for (heads, kv_heads, head_dim) in [
+                (1, 1, 4),
+                (4, 2, 12),
+                (3, 3, 5),
+                (6, 2, 32),
+                (9, 3, 64),
+                (7, 1, 16),
+                (2, 1, 96),
+                (2, 2, 128),
+                (1, 1, 256),
+            ] {
+                let case = Case {
+                    heads,
+                    cache: cache(kv_heads, head_dim, dtype, 4),
+                    lengths: vec![(0, 1), (9, 1), (3, 5)],
+                    scale: 1.0,
+                };
+                check(only(form), &case);
+            }
+        }
+    }
+}
+
+#[test]
+fn contexts_around_pages_and_parts() {
+    for form in FORMS {
+        for past in [0, 1, 15, 16, 17, 63, 64, 65, 200] {
+            let case = Case {
+                heads: 9,
+                cache: cache(3, 64, CacheType::F32, 16),
+                lengths: vec![(past, 1)],
+                scale: 1.0,
+            };
+            check(only(form), &case);
+        }
+    }
+}
+
+#[test]
+fn prefill_in_chunks_of_ragged_sequences() {
+    for form in FORMS {
+        let case = Case {
+            heads: 6,
+            cache: cache(2, 32, CacheType::F16, 8),
+            lengths: vec![(0, 40), (31, 1), (7, 17), (0, 1), (64, 3)],
+            scale: 1.0,
+        };
+        check(only(form), &case);
+    }
+}
+
+#[test]
+fn large_scores_neither_overflow_nor_vanish() {
+    // Scores up to 64·1000 = 64,000 in magnitude: exp of any difference but 0 is 0 or infinite.
+    for form in FORMS {
+        let case = Case {
+            heads: 3,
+            cache: cache(3, 64, CacheType::F32, 16),
+            lengths: vec![(40, 6)],
+            scale: 1000.0,
+        };
+        check(only(form), &case);
+    }
+}
+
+#[test]
+fn nan_is_not_hidden() {
+    for form in FORMS {
+        let Some(mut gpu) = gpu(only(form)) else {
+            return;
+        };
+        let mut scene = Scene::new(3, 1);
+        scene.cache = cache(1, 8, CacheType::F32, 4);
+        scene.pages_per_sequence = 1;
+        let q = scene.input("q", 8, &[1.0; 24]);
+        let mut keys = [0.5; 24];
+        keys[9] = f32::NAN;
+        let k = scene.input("k", 8, &keys);
+        let v = scene.input("v", 8, &[2.0; 24]);
+        let table = scene.values(4, &[1.0, 0.0].repeat(4));
+        scene.op(Op::RotaryStore(RotaryStore {
+            q,
+            k,
+            v,
+            table,
+            pairing: Pairing::Halves,
+            rotary_dims: 2,
+            layer: 0,
+            heads: 1,
+        }));
+        let out = scene.buffer("out", 8);
+        scene.op(Op::Attention(Attention {
+            q,
+            layer: 0,
+            heads: 1,
+            scale: 1.0,
+            out,
+        }));
+        let step = Step {
+            tables: vec![vec![3]],
+            ..crate::support::scene::plain_step(3)
+        };
+        let found = block_on(async {
+            scene.load(&mut gpu).await.unwrap();
+            scene.run(&gpu, &step, out).await.unwrap()
+        });
+        assert_eq!(found[..8], [2.0; 8], "{form}: the row before the NaN");
+        assert!(found[8..].iter().all(|v| v.is_nan()), "{form}: {found:?}");
+    }
+}

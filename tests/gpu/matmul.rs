@@ -1,0 +1,244 @@
+//! The forms of matrix multiplication against their reference.
+
+use decant::{
+    exec::{Reference, gpu::GpuOptions},
+    ops::{MatMul, Op},
+    tensor::DType,
+};
+use pollster::block_on;
+
+use crate::{
+    gpu, only,
+    support::{
+        close::{assert_close, sum_tolerance},
+        random::Random,
+        scene::{Scene, plain_step},
+    },
+};
+
+const FORMS: [&str; 3] = ["matmul_vector", "matmul_tile", "matmul_workgroup"];
+
+/// What is added to the product.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Extras {
+    bias: bool,
+    residual: Option<Residual>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Residual {
+    Out,
+    Other,
+}
+
+const NONE: Extras = Extras {
+    bias: false,
+    residual: None,
+};
+
+fn check(
+    options: GpuOptions,
+    dtype: DType,
+    rows: usize,
+    inputs: usize,
+    outputs: usize,
+    extras: Extras,
+) {
+    let Some(mut gpu) = gpu(options) else { return };
+    let mut scene = Scene::new(rows, (rows * 31 + inputs * 7 + outputs) as u64);
+    let x_values = scene.random.values(rows * inputs, 1.0);
+    let x = scene.input("x", inputs, &x_values);
+    let weight = scene.random_weight(dtype, outputs, inputs);
+    let bias = extras
+        .bias
+        .then(|| scene.random_weight(DType::F16, 1, outputs));
+    let added = scene.random.values(rows * outputs, 4.0);
+    let (residual, out) = match extras.residual {
+        None => (None, scene.buffer("out", outputs)),
+        Some(Residual::Other) => {
+            let residual = scene.input("residual", outputs, &added);
+            (Some(residual), scene.buffer("out", outputs))
+        }
+        Some(Residual::Out) => {
+            let out = scene.input("out", outputs, &added);
+            (Some(out), out)
+        }
+    };
+    scene.op(Op::MatMul(MatMul {
+        x,
+        weight,
+        bias,
+        residual,
+        out,
+    }));
+    let matrix = scene.matrix(weight);
+    let allowed = tolerances(dtype, &x_values, &matrix, inputs, 6.0);
+    let step = plain_step(rows);
+    block_on(async {
+        let mut reference = Reference::new();
+        scene.load(&mut reference).await.unwrap();
+        scene.load(&mut gpu).await.unwrap();
+        let expected = scene.run(&reference, &step, out).await.unwrap();
+        let actual = scene.run(&gpu, &step, out).await.unwrap();
+        let what = format!(
+            "{:?} {} {rows}×{inputs}→{outputs} {extras:?}",
+            options.forms,
+            dtype.name()
+        );
+        assert_close(&what, &expected, &actual, &allowed);
+    });
+}
+
+/// One for each output of each row. Quantised kernels may add a block's products of quants before they
+/// scale them, so the magnitude of a Q4_1 value is that of scale·nibble and minimum apart, at most 2 + 1
+/// here. `added`: the magnitude of bias and residual.
+pub fn tolerances(dtype: DType, x: &[f32], matrix: &[f32], inputs: usize, added: f64) -> Vec<f64> {
+    let rows = x.chunks_exact(inputs);
+    let each = rows.flat_map(|x| {
+        matrix.chunks_exact(inputs).map(move |w| {
+            let products = x.iter().zip(w).map(|(&x, &w)| {
+                let w = if dtype == DType::Q4_1 {
+                    3.0
+                } else {
+                    f64::from(w.abs())
+                };
+                f64::from(x.abs()) * w
+            });
+            sum_tolerance(inputs, 6, products.sum::<f64>() + added)
+        })
+    });
+    each.collect()
+}
+
+#[test]
+fn every_form_and_format_over_tails() {
+    for form in FORMS {
+        for dtype in DType::ALL {
+            // Outputs around one, a thread's 8, and a workgroup's 128.
+            for outputs in [1, 7, 8, 9, 127, 128, 129, 389] {
+                check(only(form), dtype, 1, 64, outputs, NONE);
+            }
+            // Rows around a thread's 4 and a workgroup's 32.
+            for rows in [2, 3, 4, 5, 31, 32, 33, 101] {
+                check(only(form), dtype, rows, 32, 20, NONE);
+            }
+        }
+    }
+}
+
+#[test]
+fn plain_formats_with_columns_that_fill_no_octet() {
+    for form in FORMS {
+        for dtype in [DType::F32, DType::F16, DType::BF16] {
+            for inputs in [1, 3, 7, 9, 12, 48, 107] {
+                check(only(form), dtype, 5, inputs, 13, NONE);
+            }
+        }
+    }
+}
+
+#[test]
+fn bias_and_residual() {
+    for form in FORMS {
+        for residual in [None, Some(Residual::Out), Some(Residual::Other)] {
+            for bias in [false, true] {
+                check(
+                    only(form),
+                    DType::Q4_1,
+                    6,
+                    64,
+                    75,
+                    Extras { bias, residual },
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn production_and_random_shapes() {
+    for form in FORMS {
+        for dtype in DType::ALL {
+            check(only(form), dtype, 1, 576, 1536, NONE);
+            check(only(form), dtype, 40, 576, 192, NONE);
+        }
+        let mut random = Random(7);
+        for _ in 0..8 {
+            let dtype = DType::ALL[random.below(DType::ALL.len())];
+            let inputs = (1 + random.below(12)) * dtype.block_len().max(2);
+            check(
+                only(form),
+                dtype,
+                1 + random.below(70),
+                inputs,
+                1 + random.below(300),
+                NONE,
+            );
+        }
+    }
+}
+
+#[test]
+fn a_matrix_of_several_parts() {
+    for dtype in DType::ALL {
+        let options = GpuOptions {
+            binding_limit: Some(40 << 10),
+            ..Default::default()
+        };
+        let extras = Extras {
+            bias: true,
+            residual: Some(Residual::Out),
+        };
+        check(options, dtype, 3, 96, 1000, extras);
+        check(options, dtype, 9, 96, 1000, extras);
+    }
+}
+
+#[test]
+fn more_than_65535_workgroups() {
+    // Four outputs a workgroup: 65,536 workgroups.
+    let forms = decant::exec::gpu::Forms::Named("matmul_workgroup");
+    for outputs in [262_140, 262_141, 262_144] {
+        let options = GpuOptions {
+            forms,
+            ..Default::default()
+        };
+        check(options, DType::F32, 1, 4, outputs, NONE);
+    }
+}
+
+#[test]
+fn partial_sums_beyond_half_precision() {
+    // x = 32 everywhere, w = 32 then −32: the partial sum is 131,072, the total 0.
+    for form in FORMS {
+        let Some(mut gpu) = gpu(only(form)) else {
+            return;
+        };
+        for dtype in [DType::F32, DType::F16, DType::BF16] {
+            let mut scene = Scene::new(4, 0);
+            let x = scene.input("x", 256, &[32.0; 1024]);
+            let value = |i: usize| if i < 128 { 32.0 } else { -32.0 };
+            let blocks = (0..256).flat_map(|i| match dtype {
+                DType::F32 => f32::to_le_bytes(value(i)).to_vec(),
+                DType::F16 => half::f16::from_f32(value(i)).to_le_bytes().to_vec(),
+                _ => half::bf16::from_f32(value(i)).to_le_bytes().to_vec(),
+            });
+            let blocks: Vec<u8> = blocks.collect();
+            let weight = scene.weight(dtype, 2, 256, [blocks.clone(), blocks].concat());
+            let out = scene.buffer("out", 2);
+            scene.op(Op::MatMul(MatMul {
+                x,
+                weight,
+                bias: None,
+                residual: None,
+                out,
+            }));
+            let step = plain_step(4);
+            let found = block_on(async {
+                scene.load(&mut gpu).await.unwrap();
+                scene.run(&gpu, &step, out).await.unwrap()
+            });
+            assert_eq!(found, [0.0; 8], "{form} {}", dtype.name());
+        }
+    }
+}
