@@ -223,7 +223,7 @@ const watch = (page, { escapeAt }) =>
     });
   }, escapeAt);
 
-/** The roles of controls that the browser's accessibility tree has no name for. */
+/** The roles of controls that have no name in the browser's accessibility tree. */
 async function nameless(page) {
   const session = await page.context().newCDPSession(page);
   const { nodes } = await session.send("Accessibility.getFullAXTree");
@@ -239,6 +239,12 @@ async function nameless(page) {
     "DisclosureTriangle",
   ]);
   return nodes
-    .filter(({ ignored, role, name }) => !ignored && controls.has(role.value) && !name?.value)
+    .filter(({ ignored, role, name }) => !ignored && controls.has(role.value) && !named(name))
     .map(({ role }) => role.value);
+}
+
+/** A placeholder is no name: it is gone as soon as something is typed. */
+function named(name) {
+  const source = name?.sources?.find(({ value, superseded }) => value && !superseded);
+  return Boolean(name?.value) && source?.type !== "placeholder";
 }
