@@ -22,6 +22,8 @@ export class Chat {
   readonly #system = byId<HTMLTextAreaElement>("system");
   readonly #runner: Runner;
   #regenerate: () => void = () => {};
+  /** What was sent for the answer that is being written. */
+  #answering: Message[] | null = null;
 
   constructor(runner: Runner) {
     this.#runner = runner;
@@ -34,15 +36,11 @@ export class Chat {
     this.#regenerate = action;
   }
 
-  /** What would be sent if the draft were sent now. */
-  messages(withDraft: boolean): Message[] {
-    const system = this.#system.value.trim();
+  /** What is being answered, or else what would be sent if the draft were sent now. */
+  get input(): Message[] {
+    if (this.#answering !== null) return this.#answering;
     const draft = this.#message.value.trim();
-    return [
-      ...(system === "" ? [] : [{ role: "system", content: system }]),
-      ...this.#turns.map(({ role, content }) => ({ role, content })),
-      ...(withDraft && draft !== "" ? [{ role: "user", content: draft }] : []),
-    ];
+    return [...this.#history(), ...(draft === "" ? [] : [{ role: "user", content: draft }])];
   }
 
   clear(): void {
@@ -84,7 +82,8 @@ export class Chat {
   }
 
   async #answer(model: Model, config: GenerationConfig): Promise<void> {
-    const sent = this.messages(false);
+    const sent = this.#history();
+    this.#answering = sent;
     for (const button of this.#list.querySelectorAll(".regenerate")) button.remove();
     const turn = this.#add("assistant", "");
     const text = turn.root.querySelector<HTMLElement>(".text");
@@ -101,6 +100,7 @@ export class Chat {
       else setText(foot, "ended by an error");
       throw error;
     } finally {
+      this.#answering = null;
       const again = element(
         "button",
         { type: "button", className: "quiet-button regenerate" },
@@ -110,6 +110,14 @@ export class Chat {
       foot.append(again, whatWasSent(sent, config));
       this.#follow();
     }
+  }
+
+  #history(): Message[] {
+    const system = this.#system.value.trim();
+    return [
+      ...(system === "" ? [] : [{ role: "system", content: system }]),
+      ...this.#turns.map(({ role, content }) => ({ role, content })),
+    ];
   }
 
   #add(role: Turn["role"], content: string): Turn {

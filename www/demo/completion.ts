@@ -31,9 +31,9 @@ export class Completion {
     this.#draw();
   }
 
-  /** The text as it would be sent now. */
-  get text(): string {
-    return this.#sheet.value;
+  /** What is being continued, or else the text as it would be sent now. */
+  get input(): string {
+    return this.#runner.running ? this.#prompt : this.#sheet.value;
   }
 
   /** Continues the text. Resolves when the continuation has ended. */

@@ -31,8 +31,7 @@ const message = byId<HTMLTextAreaElement>("message");
 const sheet = byId<HTMLTextAreaElement>("sheet");
 const prompt = new PromptStage(() => ({
   model,
-  busy: runner.running,
-  input: mode() === "chat" ? chat.messages(true) : completion.text,
+  input: mode() === "chat" ? chat.input : completion.input,
 }));
 
 function mode(): "chat" | "completion" {
@@ -120,6 +119,7 @@ runner.addEventListener("start", () => {
   document.body.dataset["running"] = "true";
   byId("send").hidden = true;
   byId("stop").hidden = false;
+  prompt.schedule();
 });
 runner.addEventListener("end", () => {
   document.body.dataset["running"] = "false";

@@ -13,9 +13,7 @@ export class PromptStage {
   #timer = 0;
   #asked = 0;
 
-  constructor(
-    readonly current: () => { model: Model | null; input: string | Message[]; busy: boolean },
-  ) {
+  constructor(readonly current: () => { model: Model | null; input: string | Message[] }) {
     byId("prompt-preview").addEventListener("toggle", () => this.schedule());
   }
 
@@ -25,9 +23,7 @@ export class PromptStage {
   }
 
   async #draw(): Promise<void> {
-    const { model, input, busy } = this.current();
-    // While text is generated the engine has better things to do; the end of the run asks again.
-    if (busy) return;
+    const { model, input } = this.current();
     const turn = ++this.#asked;
     const [summary, text] = await describe(model, input);
     if (turn !== this.#asked) return;
