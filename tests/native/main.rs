@@ -11,6 +11,7 @@ mod generate;
 mod gguf;
 mod gguf_damaged;
 mod gguf_lies;
+mod golden_generate;
 mod inputs;
 mod lifecycle;
 mod load;

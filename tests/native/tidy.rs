@@ -1,10 +1,6 @@
 //! The rules of the house that a program can check: who may use whom, file lengths, twins.
 
-use std::{
-    collections::BTreeSet,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeSet, fs, path::Path};
 
 /// Which modules each module may use. `error` is open to all.
 ///

@@ -176,7 +176,8 @@ fn contradictory_vocabularies_are_refused() {
         Tokenizer::from_vocabulary(vocabulary)
     };
     assert!(change(&|_| ()).is_ok());
-    let cases: &[(&str, &dyn Fn(&mut Vocabulary))] = &[
+    type Case<'a> = (&'a str, &'a dyn Fn(&mut Vocabulary));
+    let cases: &[Case] = &[
         ("is empty", &|v| {
             v.tokens.clear();
             v.kinds.clear();

@@ -7,6 +7,7 @@ pub mod fake;
 pub mod generate;
 pub mod gguf;
 pub mod golden;
+pub mod golden_engine;
 pub mod loops;
 pub mod model;
 pub mod mutate;

@@ -1,0 +1,77 @@
+//! Engines over golden checkpoints on the reference executor, with the files a checkpoint comes with.
+
+use std::{fs, rc::Rc};
+
+use decant::{
+    exec::{Allocation, Executor, Reference},
+    generation::{Capacity, Engine, EngineParts, ModelFacts, TapeSize, Value},
+    model::{Graph, WeightSource},
+    ops::{CacheType, WeightId},
+    tokenizer::Tokenizer,
+};
+use pollster::block_on;
+
+use super::golden::{checkpoint, folder};
+
+/// Positions in a page: few, so that sequences have several.
+const PAGE_SIZE: usize = 8;
+
+/// An engine of the checkpoint in `models/<name>` with an f32 cache and prompts in chunks of 16.
+pub fn engine(name: &str) -> Engine {
+    let checkpoint = checkpoint(name);
+    let tensors: Vec<Vec<u8>> = checkpoint.tensors.iter().map(|(_, b)| b.clone()).collect();
+    let graph = Graph::from_index(checkpoint.index(), None).unwrap();
+    let mut executor = Reference::new();
+    let tapes = [(1, 1), (16, 4)].map(|(max_rows, max_outputs)| TapeSize {
+        max_rows,
+        max_outputs,
+    });
+    let pages = 4 * graph.context_length.div_ceil(PAGE_SIZE);
+    let cache = graph.cache(CacheType::F32, PAGE_SIZE, pages);
+    let allocation = Allocation {
+        weights: graph.weights.iter().map(|w| w.spec.clone()).collect(),
+        cache,
+        sequences: 4,
+        pages_per_sequence: pages,
+    };
+    block_on(executor.allocate(allocation)).unwrap();
+    for (id, weight) in graph.weights.iter().enumerate() {
+        let made;
+        let blocks = match &weight.source {
+            WeightSource::Tensor(at) => &tensors[*at],
+            WeightSource::Values(values) => {
+                made = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+                &made
+            }
+        };
+        executor.write_weight(WeightId(id), 0, blocks).unwrap();
+    }
+    let prepared = tapes.map(|size| graph.tape(size.max_rows, size.max_outputs).unwrap());
+    block_on(executor.prepare(prepared.to_vec())).unwrap();
+    let read = |file: &str| fs::read(folder().join("models").join(name).join(file)).unwrap();
+    let tokenizer = Tokenizer::from_json(
+        &read("tokenizer.json"),
+        Some(&read("tokenizer_config.json")),
+    );
+    let tokenizer = tokenizer.unwrap();
+    let generation: serde_json::Value =
+        serde_json::from_slice(&read("generation_config.json")).unwrap();
+    Engine::new(EngineParts {
+        executor: Rc::new(executor),
+        capacity: Capacity {
+            tapes: tapes.to_vec(),
+            sequences: 4,
+        },
+        cache,
+        model: ModelFacts {
+            vocabulary: graph.config.vocabulary,
+            context_length: graph.context_length,
+            bos_token_id: tokenizer.bos_token_id(),
+            eos_token_ids: tokenizer.eos_token_ids().to_vec(),
+            pad_token_id: tokenizer.pad_token_id(),
+        },
+        tokenizer,
+        generation_config: Value::from(generation),
+    })
+    .unwrap()
+}
