@@ -49,7 +49,7 @@ export class Connection {
 
   /** Starts an engine in a worker. */
   static inWorker(): Connection {
-    const worker = new Worker(new URL("./worker.js", import.meta.url), { type: "module" });
+    const worker = startWorker();
     const connection = new Connection(worker, () => worker.terminate());
     worker.addEventListener("error", (event) => {
       event.preventDefault();
@@ -177,5 +177,22 @@ export class Connection {
 
   #post(message: ToEngine, transfer: Transferable[] = []): void {
     this.#endpoint.postMessage(message, transfer);
+  }
+}
+
+function startWorker(): Worker {
+  try {
+    return new Worker(new URL("./worker.js", import.meta.url), { type: "module" });
+  } catch (error) {
+    // A worker's script must be of the page's own origin, but it may import from where the package is.
+    if (!(error instanceof DOMException) || error.name !== "SecurityError") throw error;
+    const script = `import ${JSON.stringify(new URL("./worker.js", import.meta.url).href)};`;
+    const url = URL.createObjectURL(new Blob([script], { type: "text/javascript" }));
+    const worker = new Worker(url, { type: "module" });
+    // The script is fetched later than this, but not later than its first message or error.
+    const done = () => URL.revokeObjectURL(url);
+    worker.addEventListener("message", done, { once: true });
+    worker.addEventListener("error", done, { once: true });
+    return worker;
   }
 }

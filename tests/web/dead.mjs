@@ -19,6 +19,49 @@ function reachEngine() {
   };
 }
 
+/** Keeps hold of the devices that the engine asks for. */
+function reachDevices() {
+  globalThis.devices = [];
+  const original = GPUAdapter.prototype.requestDevice;
+  GPUAdapter.prototype.requestDevice = async function (...args) {
+    const device = await original.apply(this, args);
+    devices.push(device);
+    return device;
+  };
+}
+
+test("a device that is lost is told once by what runs, at once by what follows, and can be replaced", async () => {
+  const browser = await site.page({ before: reachDevices });
+  const answer = await browser.run(async () => {
+    const refusal = (promise) =>
+      promise.then(
+        () => "an answer",
+        ({ name, code }) => ({ name, code }),
+      );
+    const load = () => decant.load("./tiny.gguf", { worker: false, cache: "none" });
+    const model = await load();
+    const running = model.generate("abc", { max_new_tokens: 90 });
+    const iterator = running[Symbol.asyncIterator]();
+    await iterator.next();
+    devices.at(-1).destroy();
+    const during = await refusal(running.result);
+    const later = [
+      await refusal(model.generate("abc").result),
+      await refusal(model.forward([1, 2])),
+    ];
+    await model.unload();
+    await model.unload();
+    const fresh = await load();
+    const { usage } = await fresh.generate("abc", { max_new_tokens: 3 }).result;
+    await fresh.unload();
+    return { during, later, tokens: usage.completion_tokens, devices: devices.length };
+  });
+  const lost = { name: "DecantError", code: "device_lost" };
+  assert.deepEqual(answer, { during: lost, later: [lost, lost], tokens: 3, devices: 2 });
+  assert.deepEqual(await browser.stray(), []);
+  await browser.close();
+});
+
 for (const [name, panic] of [
   ["a panic in a call", "probe_panic"],
   ["a panic in a task of the engine", "probe_panic_later"],

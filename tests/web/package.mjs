@@ -4,6 +4,7 @@ import { readFileSync, readdirSync } from "node:fs";
 import path from "node:path";
 import { after, before, test } from "node:test";
 import { build } from "esbuild";
+import { serve } from "../../xtask/serve.mjs";
 import { open } from "./support/harness.mjs";
 
 let site;
@@ -91,4 +92,28 @@ test("gives a page its exports and an error class of its own", async () => {
     code: "invalid_option",
   });
   await browser.close();
+});
+
+test("works when it is served from another origin", async () => {
+  const elsewhere = await serve(
+    { "/package/": site.packed.dist },
+    {
+      intercept: (_request, response) => {
+        response.setHeader("Access-Control-Allow-Origin", "*");
+        return false;
+      },
+    },
+  );
+  const browser = await site.page();
+  const tokens = await browser.run(async (origin) => {
+    const { load } = await import(`${origin}/package/index.js`);
+    const model = await load("/tiny.gguf", { cache: "none" });
+    const { usage } = await model.generate("abc", { max_new_tokens: 2 }).result;
+    await model.unload();
+    return usage.completion_tokens;
+  }, elsewhere.origin);
+  assert.equal(tokens, 2);
+  assert.deepEqual(await browser.stray(), []);
+  await browser.close();
+  await elsewhere.close();
 });
