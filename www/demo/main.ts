@@ -121,6 +121,11 @@ runner.addEventListener("start", () => {
   byId("stop").hidden = false;
   prompt.schedule();
 });
+let notch = 0;
+runner.addEventListener("text", () => {
+  notch = (notch + 1) % 4;
+  byId("panel").style.setProperty("--notch", String(notch));
+});
 runner.addEventListener("end", () => {
   document.body.dataset["running"] = "false";
   // The buttons swap places; whoever pressed one keeps the keyboard on the other.

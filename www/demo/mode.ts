@@ -28,10 +28,16 @@ export async function stream(
   const node = target.appendChild(document.createTextNode(""));
   const reader = new Reader();
   target.dataset["streaming"] = "waiting";
+  target.dataset["waited"] = "0";
+  const began = performance.now();
+  const clock = window.setInterval(() => {
+    target.dataset["waited"] = String(Math.round((performance.now() - began) / 1000));
+  }, 1000);
   target.setAttribute("aria-busy", "true");
   say("Reading the prompt");
   try {
     const result = await runner.run(model, input, config, (piece) => {
+      window.clearInterval(clock);
       target.dataset["streaming"] = "text";
       node.appendData(piece);
       reader.push(piece);
@@ -40,6 +46,7 @@ export async function stream(
     reader.finish(`Finished: ${REASONS[result.stop_reason]}.`);
     return result;
   } finally {
+    window.clearInterval(clock);
     delete target.dataset["streaming"];
     target.removeAttribute("aria-busy");
   }

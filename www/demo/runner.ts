@@ -2,7 +2,7 @@
 
 import type { Generation, GenerationConfig, GenerationResult, Input, Model } from "decant";
 
-/** Fires `start` and `end`. Whoever wants to stop the work calls `stop`, whichever mode started it. */
+/** Fires `start`, `text` for each piece of text, and `end`. Whoever wants to stop the work calls `stop`, whichever mode started it. */
 export class Runner extends EventTarget {
   #generation: Generation | null = null;
 
@@ -21,7 +21,10 @@ export class Runner extends EventTarget {
     const generation = model.generate(input, config);
     this.#generation = generation;
     this.dispatchEvent(new Event("start"));
-    const frames = new FrameBuffer(onText);
+    const frames = new FrameBuffer((text) => {
+      onText(text);
+      this.dispatchEvent(new Event("text"));
+    });
     try {
       for await (const { text } of generation) frames.push(text);
       return await generation.result;
