@@ -1,0 +1,65 @@
+// Tokens per second of the packed package in headless Chromium, through its public face.
+//
+//   node tests/web/bench/decode.mjs [--runs 3] [--prefill 128] [--decode 32] [--out FILE]
+//
+// Prefill is prompt tokens over the time to the first event as the page sees it; decode is further tokens
+// over the time between the first event and the last. Rates of one machine mean little: compare runs made
+// side by side. The prompt is ids, so that every runtime can be given the same one.
+import { readFileSync, writeFileSync } from "node:fs";
+import { parseArgs } from "node:util";
+import { open } from "../support/harness.mjs";
+
+const { values } = parseArgs({
+  options: {
+    runs: { type: "string", default: "3" },
+    prefill: { type: "string", default: "128" },
+    decode: { type: "string", default: "32" },
+    out: { type: "string" },
+  },
+});
+const fixture = JSON.parse(
+  readFileSync(new URL("../../fixtures/smollm2.json", import.meta.url), "utf8"),
+);
+const ids = fixture.perf_prompt_ids_512.slice(0, Number(values.prefill));
+
+const site = await open({ realModel: true });
+try {
+  const page = await site.page();
+  const info = await page.run(async () => {
+    const started = performance.now();
+    globalThis.model = await decant.load("/models/SmolLM2-135M-Instruct.Q4_1.gguf", {
+      cache: "none",
+      device: "webgpu",
+      contextLength: 1024,
+    });
+    return { ...model.info, load_s: (performance.now() - started) / 1000 };
+  });
+  console.log(JSON.stringify(info, undefined, 1));
+  const runs = [];
+  for (let run = 0; run <= Number(values.runs); run += 1) {
+    const figures = await page.run(
+      async ({ ids, decode }) => {
+        const started = performance.now();
+        const at = [];
+        const config = { max_new_tokens: decode + 1, eos_token_id: [] };
+        const generation = model.generate(ids, config);
+        for await (const _ of generation) at.push(performance.now());
+        const { timings } = await generation.result;
+        return {
+          prefill: ids.length / ((at[0] - started) / 1000),
+          decode: (at.length - 1) / ((at.at(-1) - at[0]) / 1000),
+          timings,
+        };
+      },
+      // The first id differs from run to run, so that nothing of the last prompt is still in the cache.
+      { ids: [ids[run + 1], ...ids.slice(1)], decode: Number(values.decode) },
+    );
+    const { prefill, decode } = figures;
+    const name = run === 0 ? "warm-up" : `run ${run}`;
+    console.log(`${name.padEnd(8)} prefill ${prefill.toFixed(2)}/s, decode ${decode.toFixed(2)}/s`);
+    if (run > 0) runs.push(figures);
+  }
+  if (values.out) writeFileSync(values.out, JSON.stringify({ info, runs }, undefined, 1));
+} finally {
+  await site.close();
+}
