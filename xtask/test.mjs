@@ -20,7 +20,11 @@ const STEPS = [
     "lints, WebAssembly",
     ["cargo", "clippy", "--lib", "--target", "wasm32-unknown-unknown", "--", "-D", "warnings"],
   ],
-  ["tests without an adapter", rust("--lib", "--bins", "--test", "native", "--test", "memory"), rustCounts],
+  [
+    "tests without an adapter",
+    rust("--lib", "--bins", "--test", "native", "--test", "memory"),
+    rustCounts,
+  ],
   ["documentation examples", ["cargo", "test", "--doc"], rustCounts],
   ["tests on the adapter", rust("--test", "gpu"), rustCounts],
   ["build", ["npm", "run", "--silent", "build"]],

@@ -332,3 +332,20 @@ for (const worker of [true, false]) {
     await browser.close();
   });
 }
+
+test("an engine without a device to wait for hears a stop in the middle of its work", async () => {
+  const browser = await site.page();
+  const answer = await browser.run(async () => {
+    const model = await decant.load("./tiny.gguf", { device: "cpu", cache: "none" });
+    const generation = model.generate("a", { max_new_tokens: 126, eos_token_id: [] });
+    const { result } = generation;
+    for await (const _ of generation) generation.stop();
+    const { stop_reason, usage } = await result;
+    await model.unload();
+    return { device: model.info.device, stop_reason, tokens: usage.completion_tokens };
+  });
+  assert.equal(answer.device, "cpu");
+  assert.equal(answer.stop_reason, "aborted");
+  assert.ok(answer.tokens < 126);
+  await browser.close();
+});

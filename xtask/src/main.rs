@@ -12,7 +12,7 @@
 mod bundle;
 mod wasm;
 
-use std::{path::Path, process::ExitCode};
+use std::{env, path::Path, process::ExitCode};
 
 /// How a build differs from the one that is published.
 #[derive(Debug, Clone, Copy, Default)]
@@ -50,7 +50,9 @@ fn run() -> Result<(), String> {
             }
         }
     }
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+    // Read when it runs: a program built in another checkout must not build that one.
+    let manifest = env::var_os("CARGO_MANIFEST_DIR").ok_or("run it with cargo run -p xtask")?;
+    let root = Path::new(&manifest)
         .parent()
         .ok_or("xtask has no parent folder")?;
     let dist = root.join("www/dist");
