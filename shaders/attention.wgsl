@@ -6,6 +6,15 @@
 
 override LANES: u32 = 16u;
 
+@group(0) @binding(5) var<storage, read_write> out: array<f32>;
+
+fn store_quad(start: u32, i: u32, quad: vec4<f32>) {
+    if (i < params.head_dim) { out[start + i] = quad.x; }
+    if (i + 1u < params.head_dim) { out[start + i + 1u] = quad.y; }
+    if (i + 2u < params.head_dim) { out[start + i + 2u] = quad.z; }
+    if (i + 3u < params.head_dim) { out[start + i + 3u] = quad.w; }
+}
+
 fn weighted(sum: vec4<f32>, kept: f32, weight: f32, at: u32, quad: u32) -> vec4<f32> {
     if (quad >= params.quads) {
         return sum;

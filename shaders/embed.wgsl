@@ -5,10 +5,10 @@
 struct Params {
     tokens: u32,        // where tokens begin in the step
     columns: u32,       // values in a row of the weight and of out
-    blocks: u32,        // blocks of octets in a row of the weight
+    blocks: u32,        // blocks of 32 values in a row of the weight
     outputs: u32,       // rows of this part of the weight
     first: u32,         // the token of the part's first row
-    quants: u32,        // where the part begins in quants, in elements of that array
+    quants: u32,        // where the part begins in quants, in vectors
     scales: u32,        // where the part begins in scales, in words
     out_stride: u32,    // values from row to row of out
 }
@@ -32,7 +32,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) lane: u32,
 ) {
-    let octets = params.blocks * OCTETS;
+    let octets = params.blocks * 4u;
     let index = (group.y * groups.x + group.x) * LANES + lane;
     let row = index / octets;
     if (row >= step[0]) {
@@ -42,11 +42,10 @@ fn main(
     if (token < params.first || token - params.first >= params.outputs) {
         return;
     }
-    let block = index % octets / OCTETS;
-    let octet = index % octets % OCTETS;
-    let weight_row = token - params.first;
-    let values = octet_values(weight_row, block, octet, block_scale(weight_row, block));
-    let columns = (block * (OCTETS * 2u) + octet_columns(octet)) * 4u;
+    let block = index % octets / 4u;
+    let octet = index % 4u;
+    let values = octet_values(token - params.first, block, octet);
+    let columns = (block * 8u + octet_columns(octet)) * 4u;
     let at = row * params.out_stride;
     store(at, columns.x, values[0]);
     store(at, columns.y, values[1]);

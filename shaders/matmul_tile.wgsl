@@ -1,26 +1,88 @@
-// out[row] = weight · x[row], for many rows; an invocation owns a tile of ROWS rows × OUTPUTS outputs.
+// out[row] = weight · x[row], for many rows; an invocation owns some outputs of ROWS rows at a time.
 //
-// There is no barrier (see matmul_vector.wgsl). A weight is dequantised once for ROWS rows, and a value
-// of x is loaded once for OUTPUTS outputs. Neighbouring invocations take neighbouring rows of x.
-// A workgroup owns LANES · ROWS rows and OUTPUTS outputs; surplus invocations leave at once.
+// The same plan as matmul_vector.wgsl, with a weight dequantised once for ROWS rows: three blocks of each
+// row of x are kept in private arrays while the weights of all outputs pass by.
+// Workgroups (x, y) share the outputs along x and the rows along y; neighbouring invocations of a
+// workgroup take neighbouring groups of rows.
 
-const OUTPUTS: u32 = 8u;
-const ROWS: u32 = 4u;
 override LANES: u32 = 8u;
 
-fn dots(w: mat2x4<f32>, a: mat4x4<f32>, b: mat4x4<f32>) -> vec4<f32> {
-    return vec4<f32>(
-        dot8(w, a[0], b[0]), dot8(w, a[1], b[1]), dot8(w, a[2], b[2]), dot8(w, a[3], b[3]));
+const ROWS: u32 = 4u;
+const CHUNK: u32 = 3u; // blocks
+var<private> a: array<vec4<f32>, 8 * CHUNK>;
+var<private> b: array<vec4<f32>, 8 * CHUNK>;
+var<private> c: array<vec4<f32>, 8 * CHUNK>;
+var<private> d: array<vec4<f32>, 8 * CHUNK>;
+
+// The products of four weights, or of four other numbers, with quad `i` of each row's chunk.
+fn dots(w: vec4<f32>, i: u32) -> vec4<f32> {
+    return vec4<f32>(dot(w, a[i]), dot(w, b[i]), dot(w, c[i]), dot(w, d[i]));
 }
 
-fn finish_rows(row: u32, rows: u32, output: u32, products: vec4<f32>) {
-    if (output >= params.outputs) {
-        return;
+// The sums of the quads of block `number` of the chunk, which were multiplied by their places.
+fn chunk_totals(number: u32) -> vec4<f32> {
+    let at = number * 8u;
+    return dots(1.0 / place(0u), at) + dots(1.0 / place(1u), at + 1u)
+        + dots(1.0 / place(2u), at + 2u) + dots(1.0 / place(3u), at + 3u)
+        + dots(1.0 / place(4u), at + 4u) + dots(1.0 / place(5u), at + 5u)
+        + dots(1.0 / place(6u), at + 6u) + dots(1.0 / place(7u), at + 7u);
+}
+
+// A block of the weight times block `number` of the chunk, whose sums are `totals`.
+fn chunk_products(output: u32, block: u32, number: u32, totals: vec4<f32>) -> vec4<f32> {
+    let at = number * 8u;
+    let scale = block_scale(output, block);
+    let w = block_quants(output, block);
+    let sums = dots(w[0], at) + dots(w[1], at + 1u) + dots(w[2], at + 2u) + dots(w[3], at + 3u)
+        + dots(w[4], at + 4u) + dots(w[5], at + 5u) + dots(w[6], at + 6u) + dots(w[7], at + 7u);
+    return scale.x * sums + scale.y * totals;
+}
+
+fn multiply(row: u32, rows: u32, first: u32, end: u32) {
+    // Rows past the end repeat the last one: they compute and store the same.
+    let row_numbers = min(vec4<u32>(row, row + 1u, row + 2u, row + 3u), vec4<u32>(rows - 1u));
+    let out_rows = row_numbers * params.out_stride + params.first;
+    let count = min(rows - row, ROWS);
+    for (var i = 0u; i < count; i += 1u) {
+        for (var output = first; output < end; output += 1u) {
+            let at = (row + i) * params.out_stride + params.first + output;
+            out[at] = begin(at);
+        }
     }
-    finish(row, output, products.x);
-    if (row + 1u < rows) { finish(row + 1u, output, products.y); }
-    if (row + 2u < rows) { finish(row + 2u, output, products.z); }
-    if (row + 3u < rows) { finish(row + 3u, output, products.w); }
+    let x_rows = row_numbers * (params.x_stride / 4u);
+    let last = params.blocks - 1u;
+    for (var block = 0u; block < params.blocks; block += CHUNK) {
+        // Past the last block, x is zero and weights repeat.
+        for (var i = 0u; i < 8u * CHUNK; i += 1u) {
+            let inside = block + i / 8u <= last;
+            let at = x_rows + block * 8u + i;
+            a[i] = select(vec4<f32>(), x[at.x] * place(i % 8u), inside);
+            b[i] = select(vec4<f32>(), x[at.y] * place(i % 8u), inside);
+            c[i] = select(vec4<f32>(), x[at.z] * place(i % 8u), inside);
+            d[i] = select(vec4<f32>(), x[at.w] * place(i % 8u), inside);
+        }
+        let totals_0 = chunk_totals(0u);
+        let totals_1 = chunk_totals(1u);
+        let totals_2 = chunk_totals(2u);
+        let block_1 = min(block + 1u, last);
+        let block_2 = min(block + 2u, last);
+        for (var output = first; output < end; output += 1u) {
+            let at = out_rows + output;
+            let sums = vec4<f32>(out[at.x], out[at.y], out[at.z], out[at.w])
+                + chunk_products(output, block, 0u, totals_0)
+                + chunk_products(output, block_1, 1u, totals_1)
+                + chunk_products(output, block_2, 2u, totals_2);
+            out[at.x] = sums.x;
+            out[at.y] = sums.y;
+            out[at.z] = sums.z;
+            out[at.w] = sums.w;
+        }
+    }
+    for (var i = 0u; i < count; i += 1u) {
+        for (var output = first; output < end; output += 1u) {
+            finish(params.first + output, (row + i) * params.out_stride + params.first + output);
+        }
+    }
 }
 
 @compute @workgroup_size(LANES)
@@ -29,50 +91,11 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) lane: u32,
 ) {
-    let tiles = (params.outputs + OUTPUTS - 1u) / OUTPUTS;
-    let index = group.y * groups.x + group.x;
-    let row = (index / tiles * LANES + lane) * ROWS;
-    let output = index % tiles * OUTPUTS;
+    let strip = (params.outputs + groups.x - 1u) / groups.x;
+    let first = group.x * strip;
+    let end = min(first + strip, params.outputs);
     let rows = step[params.rows_at];
-    if (row >= rows) {
-        return;
+    for (var row = (group.y * LANES + lane) * ROWS; row < rows; row += groups.y * LANES * ROWS) {
+        multiply(row, rows, first, end);
     }
-
-    // Rows and outputs past the end repeat the last one and are not stored.
-    let last = params.outputs - 1u;
-    let r = array<u32, 8>(
-        output, min(output + 1u, last), min(output + 2u, last), min(output + 3u, last),
-        min(output + 4u, last), min(output + 5u, last), min(output + 6u, last), min(output + 7u, last));
-    let x_rows = min(vec4<u32>(row, row + 1u, row + 2u, row + 3u), vec4<u32>(rows - 1u)) * (params.x_stride / 4u);
-    var sum = array<vec4<f32>, 8>();
-    for (var block = 0u; block < params.blocks; block += 1u) {
-        let scale = array<vec2<f32>, 8>(
-            block_scale(r[0], block), block_scale(r[1], block),
-            block_scale(r[2], block), block_scale(r[3], block),
-            block_scale(r[4], block), block_scale(r[5], block),
-            block_scale(r[6], block), block_scale(r[7], block));
-        for (var octet = 0u; octet < OCTETS; octet += 1u) {
-            let column = block * (OCTETS * 2u) + octet_columns(octet);
-            let at_a = x_rows + column.x;
-            let at_b = x_rows + column.y;
-            let a = mat4x4<f32>(x[at_a.x], x[at_a.y], x[at_a.z], x[at_a.w]);
-            let b = mat4x4<f32>(x[at_b.x], x[at_b.y], x[at_b.z], x[at_b.w]);
-            sum[0] += dots(octet_values(r[0], block, octet, scale[0]), a, b);
-            sum[1] += dots(octet_values(r[1], block, octet, scale[1]), a, b);
-            sum[2] += dots(octet_values(r[2], block, octet, scale[2]), a, b);
-            sum[3] += dots(octet_values(r[3], block, octet, scale[3]), a, b);
-            sum[4] += dots(octet_values(r[4], block, octet, scale[4]), a, b);
-            sum[5] += dots(octet_values(r[5], block, octet, scale[5]), a, b);
-            sum[6] += dots(octet_values(r[6], block, octet, scale[6]), a, b);
-            sum[7] += dots(octet_values(r[7], block, octet, scale[7]), a, b);
-        }
-    }
-    finish_rows(row, rows, output, sum[0]);
-    finish_rows(row, rows, output + 1u, sum[1]);
-    finish_rows(row, rows, output + 2u, sum[2]);
-    finish_rows(row, rows, output + 3u, sum[3]);
-    finish_rows(row, rows, output + 4u, sum[4]);
-    finish_rows(row, rows, output + 5u, sum[5]);
-    finish_rows(row, rows, output + 6u, sum[6]);
-    finish_rows(row, rows, output + 7u, sum[7]);
 }

@@ -8,6 +8,10 @@ override LANES: u32 = 64u;
 
 var<workgroup> partial: array<vec4<f32>, LANES>;
 
+fn dot8(w: mat2x4<f32>, a: vec4<f32>, b: vec4<f32>) -> f32 {
+    return dot(w[0], a) + dot(w[1], b);
+}
+
 @compute @workgroup_size(LANES)
 fn main(
     @builtin(workgroup_id) group: vec3<u32>,
@@ -23,19 +27,17 @@ fn main(
     let last = params.outputs - 1u;
     let r = min(vec4<u32>(output, output + 1u, output + 2u, output + 3u), vec4<u32>(last));
     let x_row = row * (params.x_stride / 4u);
-    let octets = select(0u, params.blocks * OCTETS, inside);
+    let octets = select(0u, params.blocks * 4u, inside);
     var sum = vec4<f32>();
     for (var at = lane; at < octets; at += LANES) {
-        let block = at / OCTETS;
-        let octet = at % OCTETS;
-        let column = x_row + block * (OCTETS * 2u) + octet_columns(octet);
+        let block = at / 4u;
+        let octet = at % 4u;
+        let column = x_row + block * 8u + octet_columns(octet);
         let a = x[column.x];
         let b = x[column.y];
         sum += vec4<f32>(
-            dot8(octet_values(r.x, block, octet, block_scale(r.x, block)), a, b),
-            dot8(octet_values(r.y, block, octet, block_scale(r.y, block)), a, b),
-            dot8(octet_values(r.z, block, octet, block_scale(r.z, block)), a, b),
-            dot8(octet_values(r.w, block, octet, block_scale(r.w, block)), a, b));
+            dot8(octet_values(r.x, block, octet), a, b), dot8(octet_values(r.y, block, octet), a, b),
+            dot8(octet_values(r.z, block, octet), a, b), dot8(octet_values(r.w, block, octet), a, b));
     }
     partial[lane] = sum;
     for (var half = LANES / 2u; half > 0u; half /= 2u) {
@@ -44,10 +46,11 @@ fn main(
             partial[lane] += partial[lane + half];
         }
     }
-    if (lane == 0u && inside) {
-        finish(row, output, partial[0].x);
-        if (output + 1u <= last) { finish(row, output + 1u, partial[0].y); }
-        if (output + 2u <= last) { finish(row, output + 2u, partial[0].z); }
-        if (output + 3u <= last) { finish(row, output + 3u, partial[0].w); }
+    workgroupBarrier();
+    if (lane < OUTPUTS && output + lane <= last && inside) {
+        let column = params.first + output + lane;
+        let place = row * params.out_stride + column;
+        out[place] = begin(place) + partial[0][lane];
+        finish(column, place);
     }
 }

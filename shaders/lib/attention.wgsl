@@ -12,6 +12,7 @@ struct Params {
     head_dim: u32,      // values in a head
     quads: u32,         // quads of a head in an entry
     stride: u32,        // values from row to row of q and out
+    splits: u32,        // parts of the positions for one row; more rows share them
     scale: f32,         // what scores are multiplied by
 }
 
@@ -20,8 +21,6 @@ struct Params {
 @group(0) @binding(2) var<storage, read> q: array<f32>;
 @group(0) @binding(3) var<storage, read> keys: array<Quad>;
 @group(0) @binding(4) var<storage, read> values: array<Quad>;
-@group(0) @binding(5) var<storage, read_write> out: array<f32>;
-
 // The values of q from `i` on of the head that begins at `start`; zero past the end of the head.
 fn query_quad(start: u32, i: u32) -> vec4<f32> {
     var quad = vec4<f32>(q[start + i], 0.0, 0.0, 0.0);
@@ -29,13 +28,6 @@ fn query_quad(start: u32, i: u32) -> vec4<f32> {
     if (i + 2u < params.head_dim) { quad.z = q[start + i + 2u]; }
     if (i + 3u < params.head_dim) { quad.w = q[start + i + 3u]; }
     return quad;
-}
-
-fn store_quad(start: u32, i: u32, quad: vec4<f32>) {
-    if (i < params.head_dim) { out[start + i] = quad.x; }
-    if (i + 1u < params.head_dim) { out[start + i + 1u] = quad.y; }
-    if (i + 2u < params.head_dim) { out[start + i + 2u] = quad.z; }
-    if (i + 3u < params.head_dim) { out[start + i + 3u] = quad.w; }
 }
 
 // Below every finite score; the first score replaces it.

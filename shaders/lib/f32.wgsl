@@ -1,9 +1,4 @@
-// F32 weights in octets of 8 values: two vectors of four words.
-//
-// Row r begins at value r·columns after vector `params.quants`. Where columns is no multiple of 8 (not
-// ALIGNED), octets straddle vectors, and values past the end of a row read as zero.
-
-const OCTETS: u32 = 1u; // octets in a block
+// F32 weights: an octet is two vectors.
 
 fn value_at(row: u32, column: u32) -> f32 {
     let at = row * params.columns + column;
@@ -11,10 +6,8 @@ fn value_at(row: u32, column: u32) -> f32 {
     return select(0.0, bitcast<f32>(word), column < params.columns);
 }
 
-fn octet_at(row: u32, block: u32, octet: u32) -> mat2x4<f32> {
-    if (ALIGNED) {
-        let at = params.quants + row * (params.columns / 4u) + block * 2u;
-        return mat2x4<f32>(bitcast<vec4<f32>>(quants[at]), bitcast<vec4<f32>>(quants[at + 1u]));
-    }
-    return straddling_octet(row, block);
+fn vectors_of_octet(at: u32) -> mat2x4<f32> {
+    return mat2x4<f32>(
+        bitcast<vec4<f32>>(quants[params.quants + at * 2u]),
+        bitcast<vec4<f32>>(quants[params.quants + at * 2u + 1u]));
 }

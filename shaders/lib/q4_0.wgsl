@@ -1,13 +1,8 @@
-// Q4_0 weights: blocks of nibbles with an f16 scale, two scales a word, the first low.
-// value = scale · (nibble − 8).
+// Q4_0 weights: blocks of nibbles with an f16 scale, two scales a word, the first low. The value is
+// scale · (nibble − 8), and scale · nibble and 8 · scale are exact in f32.
 
-fn block_scale(row: u32, block: u32) -> vec2<f32> {
-    let at = row * params.blocks + block;
-    let pair = unpack2x16float(scales[params.scales + at / 2u]);
-    return vec2<f32>(select(pair.x, pair.y, at % 2u == 1u), 0.0);
-}
-
-fn octet_values(row: u32, block: u32, octet: u32, scale: vec2<f32>) -> mat2x4<f32> {
-    let nibbles = octet_nibbles(row, block, octet);
-    return mat2x4<f32>(scale.x * (nibbles[0] - 8.0), scale.x * (nibbles[1] - 8.0));
+fn scale_and_minimum(at: u32) -> vec2<f32> {
+    let pair = scales[params.scales + at / 2u];
+    let scale = unpack2x16float(select(pair, pair >> 16u, at % 2u == 1u)).x;
+    return vec2<f32>(scale, -8.0 * scale);
 }

@@ -1,27 +1,48 @@
-// Q8_0 weights in blocks of 32 values: eight words of signed bytes, the first lowest, and an f16 scale;
-// two scales a word, the first low. value = scale · byte. An octet is two words.
+// Q8_0 weights in blocks of 32 values: two vectors of signed bytes, the first lowest, and an f16 scale;
+// two scales a word, the first low. value = scale · byte.
 
-const OCTETS: u32 = 4u; // octets in a block
-
-@group(0) @binding(3) var<storage, read> quants: array<vec2<u32>>;
+@group(0) @binding(3) var<storage, read> quants: array<vec4<u32>>;
 @group(0) @binding(4) var<storage, read> scales: array<u32>;
 
-fn block_scale(row: u32, block: u32) -> vec2<f32> {
-    let at = row * params.blocks + block;
-    let pair = unpack2x16float(scales[params.scales + at / 2u]);
-    return vec2<f32>(select(pair.x, pair.y, at % 2u == 1u), 0.0);
+fn scale_of(at: u32) -> f32 {
+    let pair = scales[params.scales + at / 2u];
+    return unpack2x16float(select(pair, pair >> 16u, at % 2u == 1u)).x;
 }
+
+// Four signed bytes, each times 2²⁴: moved to the top of a word, which sets the sign, and exact in f32.
+fn high_bytes(word: u32) -> vec4<f32> {
+    let bytes = vec4<u32>(word << 24u, word << 16u, word << 8u, word) & vec4<u32>(0xff000000u);
+    return vec4<f32>(bitcast<vec4<i32>>(bytes));
+}
+
+const PLACE: f32 = 0x1p-24;
 
 // The groups of four columns of a block that an octet holds.
 fn octet_columns(octet: u32) -> vec2<u32> {
     return vec2<u32>(octet * 2u, octet * 2u + 1u);
 }
 
-fn signed_bytes(word: u32) -> vec4<f32> {
-    return vec4<f32>(vec4<i32>(vec4<u32>(word << 24u, word << 16u, word << 8u, word)) >> vec4<u32>(24u));
+fn octet_values(row: u32, block: u32, octet: u32) -> mat2x4<f32> {
+    let at = row * params.blocks + block;
+    let words = quants[params.quants + at * 2u + octet / 2u];
+    let pair = select(words.xy, words.zw, octet % 2u == 1u);
+    return (scale_of(at) * PLACE) * mat2x4<f32>(high_bytes(pair.x), high_bytes(pair.y));
 }
 
-fn octet_values(row: u32, block: u32, octet: u32, scale: vec2<f32>) -> mat2x4<f32> {
-    let words = quants[params.quants + (row * params.blocks + block) * OCTETS + octet];
-    return mat2x4<f32>(scale.x * signed_bytes(words.x), scale.x * signed_bytes(words.y));
+// The values of a block are these times the scale (below), the quads of x that they meet times `place`.
+fn block_quants(row: u32, block: u32) -> array<vec4<f32>, 8> {
+    let at = params.quants + (row * params.blocks + block) * 2u;
+    let first = quants[at];
+    let second = quants[at + 1u];
+    return array<vec4<f32>, 8>(
+        high_bytes(first.x), high_bytes(first.y), high_bytes(first.z), high_bytes(first.w),
+        high_bytes(second.x), high_bytes(second.y), high_bytes(second.z), high_bytes(second.w));
+}
+
+fn block_scale(row: u32, block: u32) -> vec2<f32> {
+    return vec2<f32>(scale_of(row * params.blocks + block), 0.0);
+}
+
+fn place(quad: u32) -> vec4<f32> {
+    return vec4<f32>(PLACE);
 }

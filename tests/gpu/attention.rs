@@ -12,7 +12,7 @@ use crate::{
     support::{close::assert_close, scene::Scene},
 };
 
-pub const FORMS: [&str; 1] = ["attention"];
+pub const FORMS: [&str; 2] = ["attention", "attention_split"];
 
 /// What an output may differ by where values are at most 1 in magnitude and scores of `head_dim`
 /// products at most `head_dim` (scale 1).

@@ -171,8 +171,8 @@ fn a_step_costs_one_submit_and_its_dispatches() {
         logits(&gpu, step);
     }
     let after = gpu.counters();
-    // A dispatch for every operation and one more for each of the two gated layers.
-    let dispatches = scene.tape.ops.len() as u64 + 2;
+    // A dispatch for every operation and one more for each of the two layers' gates and attention.
+    let dispatches = scene.tape.ops.len() as u64 + 4;
     // 4 words of counts, 4 for each of up to 24 rows, 3 tables of 8 pages.
     let uploaded = 4 * (4 + 4 * 24 + 3 * 8);
     let expected = Counters {
@@ -180,8 +180,8 @@ fn a_step_costs_one_submit_and_its_dispatches() {
         dispatches: before.dispatches + 5 * dispatches,
         submits: before.submits + 5,
         bytes_uploaded: before.bytes_uploaded + 5 * uploaded,
-        // Rows of 100 logits are read with their filling, to 104.
-        bytes_read: before.bytes_read + 5 * 2 * 104 * 4,
+        // Rows of 100 logits are read with their filling, to 128.
+        bytes_read: before.bytes_read + 5 * 2 * 128 * 4,
     };
     assert_eq!(after, expected);
     assert_eq!(gpu.allocated_bytes(), bytes, "a step makes no buffer");

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use super::forms::Adapter;
 use crate::error::{Error, ErrorKind, Result};
 
 /// What an executor may use of the adapter. Everything left out is chosen by the adapter.
@@ -35,8 +36,7 @@ pub(super) struct Device {
     pub queue: wgpu::Queue,
     /// The adapter's own words.
     pub name: String,
-    /// Whether the adapter is a program on the CPU.
-    pub software: bool,
+    pub adapter: Adapter,
     /// The most bytes of one binding, a multiple of 256.
     pub binding_limit: u64,
     /// The most workgroups in one dimension of a dispatch.
@@ -79,7 +79,10 @@ impl Device {
             .min(limits.max_buffer_size);
         let binding_limit = options.binding_limit.unwrap_or(u64::MAX).min(own_limit);
         Ok(Self {
-            software: is_software(&info),
+            adapter: Adapter {
+                software: is_software(&info),
+                lanes: lanes(&info),
+            },
             name: describe(&info),
             binding_limit: binding_limit / 256 * 256,
             group_limit: options
@@ -222,6 +225,16 @@ fn is_software(info: &wgpu::AdapterInfo) -> bool {
         || ["swiftshader", "llvmpipe", "lavapipe", "basic render"]
             .iter()
             .any(|known| name.contains(known))
+}
+
+/// Invocations that the adapter runs side by side, where kernels without barriers are concerned: the
+/// width of its vectors for a program on the CPU.
+fn lanes(info: &wgpu::AdapterInfo) -> usize {
+    match info.subgroup_max_size {
+        width @ 4..=64 => width as usize,
+        _ if is_software(info) => 4,
+        _ => 64,
+    }
 }
 
 fn describe(info: &wgpu::AdapterInfo) -> String {

@@ -1,22 +1,51 @@
-//! What lowering produces: dispatches in plain data, and the sizes they share with the buffers.
+//! What lowering produces: operations as dispatches in plain data, and the sizes shared with buffers.
 
-use super::{kernels::Kernel, pipelines::Variant};
+use super::pipelines::Variant;
 use crate::ops::{BufferId, CacheSpec, CacheType, Rows};
 
 /// Values for a kernel's overrides.
 pub(super) type Overrides = Vec<(&'static str, f64)>;
 
+/// One operation of a tape.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Operation {
+    /// What the operation has a row for.
+    pub rows: Rows,
+    /// What to run, by the number of rows; each class begins where the one before ends.
+    pub classes: Vec<Class>,
+}
+
+/// What fits a range of row counts.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Class {
+    /// The least rows of this class.
+    pub from: usize,
+    /// What fits, the preferred first; never empty.
+    pub alternatives: Vec<Alternative>,
+}
+
+/// One way to run an operation.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Alternative {
+    /// The stem of its main kernel.
+    pub name: &'static str,
+    /// What is at stake, for people: formats and sizes.
+    pub about: String,
+    /// Whether its kernels have barriers, which software adapters should be spared.
+    pub barriers: bool,
+    /// What to run, in order.
+    pub dispatches: Vec<Dispatch>,
+}
+
 /// One dispatch of a step.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Dispatch {
+    pub variant: Variant,
     /// The words of the kernel's `Params`.
     pub params: Vec<u32>,
     /// The buffer of each binding but the parameters.
     pub slots: Vec<(u32, Slot)>,
-    /// What the kernel has a row for.
-    pub rows: Rows,
-    /// What to run, by the number of rows; each class begins where the one before ends.
-    pub classes: Vec<Class>,
+    pub grid: Grid,
 }
 
 /// A buffer.
@@ -32,73 +61,79 @@ pub(super) enum Slot {
     Keys(usize),
     /// A layer's values.
     Values(usize),
+    /// What an operation needs between its own dispatches.
+    Scratch,
     /// A binding that this dispatch does not read.
     Nothing,
 }
 
-/// The kernels that fit a range of row counts; their bindings are equal.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Class {
-    /// The least rows of this class.
-    pub from: usize,
-    /// What fits, the preferred first.
-    pub forms: Vec<Form>,
-}
-
-/// A kernel and how many workgroups it takes.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Form {
-    pub variant: Variant,
-    /// Rows that `groups` workgroups do.
-    pub rows: usize,
-    /// Workgroups for each `rows` rows, or invocations where `lanes` is above zero.
-    pub groups: usize,
-    /// Invocations in a workgroup, where rows share workgroups.
-    pub lanes: usize,
-}
-
-impl Form {
+/// How many workgroups a number of rows takes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Grid {
     /// An invocation for each of `items` items of a row.
-    pub fn by_items(kernel: &'static Kernel, overrides: Overrides, items: usize) -> Self {
-        Self {
-            variant: Variant { kernel, overrides },
-            rows: 1,
-            groups: items,
-            lanes: 0,
-        }
-        .with_lanes(64)
-    }
+    Items { items: usize, lanes: usize },
+    /// `groups` workgroups for each row.
+    Groups { groups: usize },
+    /// As `Items`, times the parts that few rows are split into.
+    Splits {
+        items: usize,
+        splits: usize,
+        lanes: usize,
+    },
+    /// Workgroups along x share `outputs` outputs, those along y take `rows` rows each. An invocation
+    /// gets from `least` to `most` outputs where that is possible; `lanes` take outputs side by side.
+    Shared {
+        outputs: usize,
+        lanes: usize,
+        rows: usize,
+        least: usize,
+        most: usize,
+    },
+}
 
-    /// Workgroups of `lanes` invocations.
-    pub fn with_lanes(mut self, lanes: usize) -> Self {
-        self.variant.overrides.retain(|&(name, _)| name != "LANES");
-        self.variant.overrides.push(("LANES", lanes as f64));
-        self.lanes = lanes;
-        self
-    }
+/// Workgroups that keep the cores of a software adapter busy.
+const BUSY: usize = 16;
 
-    /// The same for any number of rows.
-    pub fn always(self) -> Vec<Class> {
-        vec![Class {
-            from: 1,
-            forms: vec![self],
-        }]
-    }
-
-    /// Workgroups for `rows` rows.
-    pub fn workgroups(&self, rows: usize) -> usize {
-        let groups = rows.div_ceil(self.rows) * self.groups;
-        if self.lanes == 0 {
-            groups
-        } else {
-            groups.div_ceil(self.lanes)
+impl Grid {
+    /// Workgroups in x and y for `rows` rows, at most `limit` in each.
+    pub fn workgroups(self, rows: usize, limit: u32) -> (u32, u32) {
+        match self {
+            Self::Items { items, lanes } => two_dimensions((rows * items).div_ceil(lanes), limit),
+            Self::Groups { groups } => two_dimensions(rows * groups, limit),
+            Self::Splits {
+                items,
+                splits,
+                lanes,
+            } => {
+                let splits = (splits / rows).max(1);
+                two_dimensions((rows * items * splits).div_ceil(lanes), limit)
+            }
+            Self::Shared {
+                outputs,
+                lanes,
+                rows: group,
+                least,
+                most,
+            } => {
+                let y = rows.div_ceil(group);
+                let [fewest, enough] = [most, least].map(|strip| outputs.div_ceil(lanes * strip));
+                let x = BUSY.div_ceil(y).clamp(fewest, enough);
+                ((x as u32).min(limit), (y as u32).min(limit))
+            }
         }
     }
 }
 
-/// Values from row to row of an activation: whole octets, so that rows can be read by vectors.
+/// `groups` workgroups, or a few more, in two dimensions of at most `limit`.
+fn two_dimensions(groups: usize, limit: u32) -> (u32, u32) {
+    let y = groups.div_ceil(limit as usize).max(1);
+    (groups.div_ceil(y) as u32, y as u32)
+}
+
+/// Values from row to row of an activation: whole blocks of the longest format, so that rows can be read
+/// by blocks of vectors. What lies past the last column stays zero.
 pub(super) const fn stride(columns: usize) -> usize {
-    columns.next_multiple_of(8)
+    columns.next_multiple_of(32)
 }
 
 /// Quads of one head in a cache entry.
@@ -115,10 +150,42 @@ pub(super) fn pool_bytes(cache: &CacheSpec) -> u64 {
     (cache.pages * cache.page_size * cache.kv_heads * quads(cache)) as u64 * quad
 }
 
-/// Words of the step that hold the number of rows.
+/// The word of the step that holds the number of rows.
 pub(super) const fn rows_at(rows: Rows) -> u32 {
     match rows {
         Rows::Tokens => 0,
         Rows::Outputs => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_workgroups_than_one_dimension_takes() {
+        for groups in [1, 65_535, 65_536, 151_936, 262_144, 4_194_241] {
+            let (x, y) = two_dimensions(groups, 65_535);
+            let made = x as usize * y as usize;
+            assert!(x <= 65_535 && y <= 65_535);
+            assert!(
+                made >= groups && made - groups < y as usize,
+                "{groups}: {x} × {y}"
+            );
+        }
+    }
+
+    #[test]
+    fn shared_outputs_keep_cores_busy_within_their_bounds() {
+        let grid = Grid::Shared {
+            outputs: 576,
+            lanes: 1,
+            rows: 16,
+            least: 48,
+            most: 192,
+        };
+        assert_eq!(grid.workgroups(1, 65_535), (12, 1));
+        assert_eq!(grid.workgroups(128, 65_535), (3, 8));
+        assert_eq!(grid.workgroups(128, 2), (2, 2));
     }
 }

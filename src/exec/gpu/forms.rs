@@ -5,119 +5,204 @@
 //! optional feature of the device.
 
 use super::{
-    dispatch::{Class, Form, Overrides, quads},
-    kernels,
+    dispatch::{Grid, Overrides, quads},
+    kernels::{self, Kernel},
     pipelines::Variant,
 };
-use crate::{
-    ops::{CacheSpec, Pairing},
-    tensor::DType,
-};
+use crate::{ops::CacheSpec, tensor::DType};
 
-/// Outputs of one invocation in `matmul_vector.wgsl` and `matmul_tile.wgsl`.
-const THREAD_OUTPUTS: usize = 8;
+/// What choosing depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Adapter {
+    /// Whether it is a program on the CPU.
+    pub software: bool,
+    /// Invocations that it runs side by side.
+    pub lanes: usize,
+}
+
+/// A form of matrix multiplication.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum MatMulForm {
+    /// An invocation owns outputs of one row.
+    Vector,
+    /// An invocation owns outputs of several rows.
+    Tile,
+    /// A workgroup owns outputs of one row.
+    Workgroup,
+}
+
 /// Rows of one invocation in `matmul_tile.wgsl`.
-const THREAD_ROWS: usize = 4;
+const TILE_ROWS: usize = 4;
 /// Outputs of one workgroup in `matmul_workgroup.wgsl`.
 const WORKGROUP_OUTPUTS: usize = 4;
+/// From this many rows on it may pay to share each weight among rows.
+const SOME_ROWS: usize = 4;
+/// From this many rows on it pays.
+const MANY_ROWS: usize = 16;
 
-/// An invocation for each of a row's `octets`.
-pub(super) fn embed(dtype: DType, overrides: Overrides, octets: usize) -> Vec<Class> {
-    Form::by_items(kernels::EMBED.of(dtype), overrides, octets).always()
-}
-
-/// A row for each invocation, or for each workgroup.
-pub(super) fn rms_norm(software: bool) -> Vec<Class> {
-    let thread = Form::by_items(&kernels::RMS_NORM, vec![], 1).with_lanes(8);
-    let workgroup = Form {
-        variant: Variant {
-            kernel: &kernels::RMS_NORM_WORKGROUP,
-            overrides: vec![("LANES", 64.0)],
-        },
-        rows: 1,
-        groups: 1,
-        lanes: 0,
-    };
-    vec![Class {
-        from: 1,
-        forms: preferred(software, thread, workgroup),
-    }]
-}
-
-/// Few rows are matrix-vector products; many rows share each weight.
-pub(super) fn matmul(
-    software: bool,
-    dtype: DType,
-    outputs: usize,
-    overrides: &Overrides,
-) -> Vec<Class> {
-    let form = |kernel, lanes: usize, rows: usize, groups| {
-        let mut overrides = overrides.clone();
-        overrides.push(("LANES", lanes as f64));
-        Form {
-            variant: Variant { kernel, overrides },
-            rows,
-            groups,
-            lanes: 0,
-        }
-    };
-    let vector = form(
-        kernels::MATMUL_VECTOR.of(dtype),
-        16,
-        1,
-        outputs.div_ceil(16 * THREAD_OUTPUTS),
-    );
-    let workgroup = form(
-        kernels::MATMUL_WORKGROUP.of(dtype),
-        64,
-        1,
-        outputs.div_ceil(WORKGROUP_OUTPUTS),
-    );
-    let tile = form(
-        kernels::MATMUL_TILE.of(dtype),
-        8,
-        8 * THREAD_ROWS,
-        outputs.div_ceil(THREAD_OUTPUTS),
-    );
-    let few = preferred(software, vector, workgroup);
-    let many = std::iter::once(&tile).chain(&few).cloned().collect();
-    vec![
-        Class {
-            from: 1,
-            forms: few,
-        },
-        Class {
-            from: THREAD_ROWS,
-            forms: many,
-        },
-    ]
-}
-
-/// An invocation for each of a row's `items`: pairs of queries and quads of an entry.
-pub(super) fn rotary_store(cache: &CacheSpec, pairing: Pairing, items: usize) -> Vec<Class> {
-    let neighbours = f64::from(pairing == Pairing::Neighbours);
-    let kernel = kernels::ROTARY_STORE.of(cache.dtype);
-    Form::by_items(kernel, vec![("NEIGHBOURS", neighbours)], items).always()
-}
-
-/// An invocation for each four quads of a head.
-pub(super) fn attention(cache: &CacheSpec, heads: usize) -> Vec<Class> {
-    let items = heads * quads(cache).div_ceil(4);
-    Form::by_items(kernels::ATTENTION.of(cache.dtype), vec![], items)
-        .with_lanes(16)
-        .always()
-}
-
-/// An invocation for each quad of a row.
-pub(super) fn select_rows(quads: usize) -> Vec<Class> {
-    Form::by_items(&kernels::SELECT_ROWS, vec![], quads).always()
-}
-
-/// Barriers are cheap on hardware and very slow on software adapters.
-fn preferred(software: bool, without_barrier: Form, with_barrier: Form) -> Vec<Form> {
-    if software {
-        vec![without_barrier, with_barrier]
+/// What fits, by the least number of rows.
+pub(super) fn matmul(adapter: Adapter) -> [(usize, Vec<MatMulForm>); 3] {
+    use MatMulForm::{Tile, Vector, Workgroup};
+    if adapter.software {
+        [
+            (1, vec![Vector, Workgroup]),
+            (SOME_ROWS, vec![Vector, Tile, Workgroup]),
+            (MANY_ROWS, vec![Tile, Vector, Workgroup]),
+        ]
     } else {
-        vec![with_barrier, without_barrier]
+        [
+            (1, vec![Workgroup, Vector]),
+            (SOME_ROWS, vec![Workgroup, Tile, Vector]),
+            (MANY_ROWS, vec![Tile, Workgroup, Vector]),
+        ]
     }
+}
+
+impl MatMulForm {
+    /// The stem of its kernels.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Vector => "matmul_vector",
+            Self::Tile => "matmul_tile",
+            Self::Workgroup => "matmul_workgroup",
+        }
+    }
+
+    /// Whether its kernels have barriers.
+    pub const fn barriers(self) -> bool {
+        matches!(self, Self::Workgroup)
+    }
+
+    /// Its kernel for a weight of `dtype`, or a part of it, with `outputs` rows.
+    pub fn kernel(
+        self,
+        adapter: Adapter,
+        dtype: DType,
+        outputs: usize,
+        overrides: Overrides,
+    ) -> (Variant, Grid) {
+        let lanes = adapter.lanes;
+        match self {
+            Self::Vector => {
+                // Enough outputs to make up for loading x, few enough to leave work for every core.
+                let strip = (96 / lanes).max(1);
+                let grid = Grid::Shared {
+                    outputs,
+                    lanes,
+                    rows: 1,
+                    least: strip,
+                    most: strip,
+                };
+                (
+                    with_lanes(kernels::MATMUL_VECTOR.of(dtype), overrides, lanes),
+                    grid,
+                )
+            }
+            Self::Tile => {
+                let lanes = lanes.min(16);
+                let grid = Grid::Shared {
+                    outputs,
+                    lanes: 1,
+                    rows: lanes * TILE_ROWS,
+                    least: 48,
+                    most: 192,
+                };
+                (
+                    with_lanes(kernels::MATMUL_TILE.of(dtype), overrides, lanes),
+                    grid,
+                )
+            }
+            Self::Workgroup => {
+                let groups = outputs.div_ceil(WORKGROUP_OUTPUTS);
+                let kernel = kernels::MATMUL_WORKGROUP.of(dtype);
+                (with_lanes(kernel, overrides, 64), Grid::Groups { groups })
+            }
+        }
+    }
+}
+
+/// A form of RMS normalisation: its kernel, whether it has barriers, and its grid.
+pub(super) fn rms_norm(adapter: Adapter) -> Vec<(&'static Kernel, bool, Variant, Grid)> {
+    let lanes = adapter.lanes;
+    let thread = &kernels::RMS_NORM;
+    let workgroup = &kernels::RMS_NORM_WORKGROUP;
+    let mut forms = vec![
+        (
+            thread,
+            false,
+            with_lanes(thread, vec![], lanes),
+            Grid::Items { items: 1, lanes },
+        ),
+        (
+            workgroup,
+            true,
+            with_lanes(workgroup, vec![], 64),
+            Grid::Groups { groups: 1 },
+        ),
+    ];
+    if !adapter.software {
+        forms.reverse();
+    }
+    forms
+}
+
+/// Parts that the positions of a lone row are split into.
+pub(super) const SPLITS: usize = 16;
+
+/// The kernels of attention in parts, or `None` where the heads are not whole tiles of 16 values.
+pub(super) fn attention_split(
+    adapter: Adapter,
+    cache: &CacheSpec,
+    heads: usize,
+) -> Option<[(Variant, Grid); 2]> {
+    let lanes = adapter.lanes;
+    if !cache.head_dim.is_multiple_of(16) || cache.head_dim > 128 {
+        return None;
+    }
+    let shared = heads / cache.kv_heads;
+    let group = (1..=4).rev().find(|&group| shared.is_multiple_of(group))?;
+    let kernel = kernels::ATTENTION_SPLIT.of(cache.dtype);
+    let overrides = vec![
+        ("GROUP", group as f64),
+        ("TILES", (cache.head_dim / 16) as f64),
+    ];
+    let split = (
+        with_lanes(kernel, overrides, lanes),
+        Grid::Splits {
+            items: heads / group,
+            splits: SPLITS,
+            lanes,
+        },
+    );
+    let merge = by_items(&kernels::ATTENTION_MERGE, vec![], heads * quads(cache));
+    Some([split, merge])
+}
+
+/// Attention for heads of any size.
+pub(super) fn attention(adapter: Adapter, cache: &CacheSpec, heads: usize) -> (Variant, Grid) {
+    let lanes = adapter.lanes;
+    let items = heads * quads(cache).div_ceil(4);
+    let kernel = kernels::ATTENTION.of(cache.dtype);
+    (
+        with_lanes(kernel, vec![], lanes),
+        Grid::Items { items, lanes },
+    )
+}
+
+/// A kernel with an invocation for each of `items` items of a row.
+pub(super) fn by_items(
+    kernel: &'static Kernel,
+    overrides: Overrides,
+    items: usize,
+) -> (Variant, Grid) {
+    let lanes = 64;
+    (
+        with_lanes(kernel, overrides, lanes),
+        Grid::Items { items, lanes },
+    )
+}
+
+fn with_lanes(kernel: &'static Kernel, mut overrides: Overrides, lanes: usize) -> Variant {
+    overrides.push(("LANES", lanes as f64));
+    Variant { kernel, overrides }
 }

@@ -5,8 +5,8 @@
 //! parses and validates each kernel, and a browser compiles it.
 
 use super::params::{
-    AttentionParams, EmbedParams, MatMulParams, RmsNormParams, RotaryStoreParams, Scalar,
-    SelectRowsParams,
+    AttentionMergeParams, AttentionParams, EmbedParams, MatMulParams, RmsNormParams,
+    RotaryStoreParams, Scalar, SelectRowsParams,
 };
 use crate::{ops::CacheType, tensor::DType};
 
@@ -54,8 +54,13 @@ pub const ENTRY: &str = "main";
 /// Every kernel.
 pub fn kernels() -> impl Iterator<Item = &'static Kernel> {
     let by_format = [&MATMUL_VECTOR, &MATMUL_TILE, &MATMUL_WORKGROUP, &EMBED];
-    let by_cache = [&ROTARY_STORE, &ATTENTION];
-    let plain = [&RMS_NORM, &RMS_NORM_WORKGROUP, &SELECT_ROWS];
+    let by_cache = [&ROTARY_STORE, &ATTENTION, &ATTENTION_SPLIT];
+    let plain = [
+        &RMS_NORM,
+        &RMS_NORM_WORKGROUP,
+        &SELECT_ROWS,
+        &ATTENTION_MERGE,
+    ];
     let by_format = by_format.into_iter().flatten();
     by_format.chain(by_cache.into_iter().flatten()).chain(plain)
 }
@@ -159,7 +164,7 @@ pub(super) static MATMUL_VECTOR: ByFormat = by_format!(
     ["matmul_vector.wgsl", "lib/matmul.wgsl"],
     MATMUL_PLAIN,
     MATMUL,
-    ["LANES", "BIAS", "JOIN"]
+    ["LANES"]
 );
 pub(super) static MATMUL_TILE: ByFormat = by_format!(
     "matmul_tile",
@@ -167,7 +172,7 @@ pub(super) static MATMUL_TILE: ByFormat = by_format!(
     ["matmul_tile.wgsl", "lib/matmul.wgsl"],
     MATMUL_PLAIN,
     MATMUL,
-    ["LANES", "BIAS", "JOIN"]
+    ["LANES"]
 );
 pub(super) static MATMUL_WORKGROUP: ByFormat = by_format!(
     "matmul_workgroup",
@@ -175,7 +180,7 @@ pub(super) static MATMUL_WORKGROUP: ByFormat = by_format!(
     ["matmul_workgroup.wgsl", "lib/matmul.wgsl"],
     MATMUL_PLAIN,
     MATMUL,
-    ["LANES", "BIAS", "JOIN"]
+    ["LANES"]
 );
 pub(super) static EMBED: ByFormat = by_format!(
     "embed",
@@ -229,5 +234,20 @@ pub(super) static ATTENTION: ByCache = by_cache!(
     AttentionParams,
     ["attention.wgsl", "lib/attention.wgsl"],
     [read(1), read(2), read(3), read(4), write(5)],
+    ["LANES"]
+);
+pub(super) static ATTENTION_SPLIT: ByCache = by_cache!(
+    "attention_split",
+    AttentionParams,
+    ["attention_split.wgsl", "lib/attention.wgsl"],
+    [read(1), read(2), read(3), read(4), write(5)],
+    ["LANES", "GROUP", "TILES"]
+);
+pub(super) static ATTENTION_MERGE: Kernel = kernel!(
+    "attention_merge",
+    "",
+    ["attention_merge.wgsl"],
+    AttentionMergeParams,
+    [read(1), read(2), write(3)],
     ["LANES"]
 );

@@ -144,7 +144,13 @@ impl Gpu {
         let columns = prepared.tape.buffers[buffer.0].columns;
         let bytes = (rows * stride(columns) * 4) as u64;
         let mut loan = staging.take(&self.device)?;
-        encoder.copy_buffer_to_buffer(&prepared.activations[buffer.0], 0, loan.buffer(), 0, bytes);
+        encoder.copy_buffer_to_buffer(
+            &prepared.buffers.activations[buffer.0],
+            0,
+            loan.buffer(),
+            0,
+            bytes,
+        );
         let submission = self.submit(encoder);
         loan.map(&self.device, bytes);
         Ok(Box::pin(async move {
@@ -161,8 +167,8 @@ impl Executor for Gpu {
         ExecutorInfo {
             device: "webgpu",
             adapter: self.device.name.clone(),
-            software: self.device.software,
-            notes: Vec::new(),
+            software: self.device.adapter.software,
+            notes: self.tuner.notes(),
         }
     }
 

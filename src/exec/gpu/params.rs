@@ -45,7 +45,7 @@ params! {
     /// `lib/matmul.wgsl`.
     MatMulParams {
         rows_at: u32, columns: u32, blocks: u32, outputs: u32, first: u32, quants: u32, scales: u32,
-        bias: u32, x_stride: u32, out_stride: u32,
+        has_bias: u32, bias: u32, join: u32, x_stride: u32, out_stride: u32,
     }
     /// `embed.wgsl`.
     EmbedParams {
@@ -64,6 +64,8 @@ params! {
     /// `lib/attention.wgsl`.
     AttentionParams {
         positions: u32, slots: u32, tables: u32, pages: u32, page_size: u32, heads: u32, kv_heads: u32,
-        head_dim: u32, quads: u32, stride: u32, scale: f32,
+        head_dim: u32, quads: u32, stride: u32, splits: u32, scale: f32,
     }
+    /// `attention_merge.wgsl`.
+    AttentionMergeParams { heads: u32, quads: u32, splits: u32, stride: u32 }
 }

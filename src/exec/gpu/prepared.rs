@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use super::{
     device::Device,
-    dispatch::{Dispatch, Form, Slot, stride},
+    dispatch::{Alternative, Dispatch, Grid, Operation, Slot, stride},
     lower::Lowering,
     memory::{Budget, Buffer},
     pipelines::Pipelines,
@@ -22,21 +22,33 @@ use crate::{
 pub(super) struct Prepared {
     pub tape: Tape,
     pub layout: StepLayout,
-    pub step: Buffer,
-    pub activations: Vec<Buffer>,
+    pub buffers: Buffers,
     pub staging: Staging,
     tasks: Vec<Task>,
     words: RefCell<Vec<u32>>,
-    // Bind groups refer to it.
+    /// Bind groups refer to it.
     _params: Buffer,
 }
 
-/// A dispatch with everything bound.
+/// What only this tape's dispatches use.
+pub(super) struct Buffers {
+    pub step: Buffer,
+    pub activations: Vec<Buffer>,
+    scratch: Buffer,
+}
+
+/// An operation with everything bound.
 struct Task {
-    bind_group: wgpu::BindGroup,
     rows: Rows,
-    /// The chosen form of each class of row counts, by the least rows.
-    classes: Vec<(usize, wgpu::ComputePipeline, Form)>,
+    /// The chosen way of each class of row counts, by the least rows.
+    classes: Vec<(usize, Vec<Bound>)>,
+}
+
+/// A dispatch with everything bound.
+pub(super) struct Bound {
+    pipeline: wgpu::ComputePipeline,
+    bind_group: wgpu::BindGroup,
+    grid: Grid,
 }
 
 /// Parameters of dispatches stand at multiples of this many bytes, the largest alignment WebGPU asks for.
@@ -46,6 +58,7 @@ const PARAMS_BYTES: u64 = 256;
 const STAGING_BUFFERS: usize = 2;
 
 impl Prepared {
+    /// Makes everything that steps of `tape` need. `tuner` chooses where several kernels fit.
     pub async fn new(
         device: &Device,
         budget: &Budget,
@@ -67,127 +80,38 @@ impl Prepared {
             specs: &allocation.weights,
             placed: &store.placement.weights,
             cache: allocation.cache,
-            software: device.software,
+            adapter: device.adapter,
         };
-        let dispatches = lowering.tape()?;
-
-        let sizes: Vec<u64> = (0..tape.buffers.len())
-            .map(|i| (tape.rows(BufferId(i)) * stride(tape.buffers[i].columns)) as u64 * 4)
-            .collect();
-        for (spec, &size) in tape.buffers.iter().zip(&sizes) {
-            if size > device.binding_limit {
-                return Err(Error::unsupported(format!(
-                    "the activation {} needs {size} bytes, the device binds {}: use fewer rows a step",
-                    spec.name, device.binding_limit
-                )));
-            }
-        }
-        let storage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST;
-        let usage = storage | wgpu::BufferUsages::COPY_SRC;
-        let activations = budget.buffers(device, "activations", usage, &sizes).await?;
-        let step = budget
-            .buffers(device, "step", storage, &[layout.len() as u64 * 4])
-            .await?;
-        let usage = wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST;
-        let bytes = dispatches.len() as u64 * PARAMS_BYTES;
-        let params = budget
-            .buffers(device, "parameters", usage, &[bytes])
-            .await?;
-        let (Some(step), Some(params)) = (step.into_iter().next(), params.into_iter().next())
-        else {
-            return Err(Error::internal("a buffer was asked for"));
-        };
+        let operations = lowering.tape()?;
+        let scratch = lowering.scratch_bytes();
+        let buffers = Buffers::new(device, budget, &tape, &layout, scratch).await?;
         let logits = tape.max_outputs * stride(tape.buffers[tape.logits.0].columns) * 4;
         let staging = Staging::new(device, budget, logits as u64, STAGING_BUFFERS).await?;
 
-        let mut prepared = Self {
+        let binder = Binder {
+            device,
+            store,
+            pipelines,
+            buffers: &buffers,
+        };
+        let mut chosen = Vec::with_capacity(operations.len());
+        for operation in &operations {
+            chosen.push(
+                tuner
+                    .choose(&binder, budget, operation, &tape, &layout)
+                    .await?,
+            );
+        }
+        let (tasks, params) = binder.bind(budget, &operations, &chosen).await?;
+        Ok(Self {
             words: RefCell::new(vec![0; layout.len()]),
             tape,
             layout,
-            step,
-            activations,
+            buffers,
             staging,
-            tasks: Vec::with_capacity(dispatches.len()),
+            tasks,
             _params: params,
-        };
-        for (i, dispatch) in dispatches.into_iter().enumerate() {
-            let task = prepared
-                .task(device, store, pipelines, tuner, i, dispatch)
-                .await?;
-            prepared.tasks.push(task);
-        }
-        Ok(prepared)
-    }
-
-    async fn task(
-        &self,
-        device: &Device,
-        store: &Store,
-        pipelines: &Pipelines,
-        tuner: &Tuner,
-        number: usize,
-        dispatch: Dispatch,
-    ) -> Result<Task> {
-        let at = number as u64 * PARAMS_BYTES;
-        let words: &[u8] = bytemuck::cast_slice(&dispatch.params);
-        device.queue.write_buffer(&self._params, at, words);
-        let uniform = wgpu::BindGroupEntry {
-            binding: 0,
-            resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
-                buffer: &self._params,
-                offset: at,
-                size: wgpu::BufferSize::new(words.len().next_multiple_of(16) as u64),
-            }),
-        };
-        let storage = dispatch
-            .slots
-            .iter()
-            .map(|&(binding, slot)| wgpu::BindGroupEntry {
-                binding,
-                resource: self.buffer(store, slot).as_entire_binding(),
-            });
-        let entries: Vec<_> = std::iter::once(uniform).chain(storage).collect();
-        let kernel = dispatch.classes[0].forms[0].variant.kernel;
-        let layout = pipelines.bind_group_layout(device, kernel);
-        let bind_group = device
-            .guarded(kernel.name, || {
-                device.device.create_bind_group(&wgpu::BindGroupDescriptor {
-                    label: Some(kernel.name),
-                    layout: &layout,
-                    entries: &entries,
-                })
-            })
-            .await?;
-        let most = match dispatch.rows {
-            Rows::Tokens => self.tape.max_rows,
-            Rows::Outputs => self.tape.max_outputs,
-        };
-        let mut classes = Vec::new();
-        for class in dispatch.classes {
-            if class.from <= most {
-                let form = tuner
-                    .choose(device, pipelines, &bind_group, &class, most)
-                    .await?;
-                let pipeline = pipelines.get(device, &form.variant).await?;
-                classes.push((class.from, pipeline, form));
-            }
-        }
-        Ok(Task {
-            bind_group,
-            rows: dispatch.rows,
-            classes,
         })
-    }
-
-    fn buffer<'a>(&'a self, store: &'a Store, slot: Slot) -> &'a wgpu::Buffer {
-        match slot {
-            Slot::Step => &self.step,
-            Slot::Activation(buffer) => &self.activations[buffer.0],
-            Slot::Weights(buffer) => &store.weights[buffer],
-            Slot::Keys(layer) => &store.cache[layer][0],
-            Slot::Values(layer) => &store.cache[layer][1],
-            Slot::Nothing => &store.nothing,
-        }
     }
 
     /// Sends `step` to the device and returns how many bytes it took.
@@ -196,7 +120,7 @@ impl Prepared {
         self.layout.write(step, &mut words);
         let used = self.layout.tables() + step.tables.len() * self.layout.pages;
         let bytes: &[u8] = bytemuck::cast_slice(&words[..used]);
-        device.queue.write_buffer(&self.step, 0, bytes);
+        device.queue.write_buffer(&self.buffers.step, 0, bytes);
         bytes.len() as u64
     }
 
@@ -210,21 +134,189 @@ impl Prepared {
                 Rows::Outputs => step.outputs.len(),
             };
             let class = task.classes.iter().rev().find(|class| class.0 <= rows);
-            let Some((_, pipeline, form)) = class else {
-                continue;
-            };
-            let (x, y) = grid(form.workgroups(rows), device.group_limit);
-            pass.set_pipeline(pipeline);
-            pass.set_bind_group(0, &task.bind_group, &[]);
-            pass.dispatch_workgroups(x, y, 1);
-            count += 1;
+            let dispatches = class.map_or(&[][..], |class| &class.1);
+            for dispatch in dispatches {
+                dispatch.record(device, &mut pass, rows);
+                count += 1;
+            }
         }
         count
     }
 }
 
-/// `groups` workgroups, or a few more, in two dimensions of at most `limit`.
-pub(super) fn grid(groups: usize, limit: u32) -> (u32, u32) {
-    let y = groups.div_ceil(limit as usize).max(1);
-    (groups.div_ceil(y) as u32, y as u32)
+impl Buffers {
+    async fn new(
+        device: &Device,
+        budget: &Budget,
+        tape: &Tape,
+        layout: &StepLayout,
+        scratch: u64,
+    ) -> Result<Self> {
+        let mut sizes: Vec<u64> = (0..tape.buffers.len())
+            .map(|i| (tape.rows(BufferId(i)) * stride(tape.buffers[i].columns)) as u64 * 4)
+            .collect();
+        sizes.push(scratch);
+        let names = tape.buffers.iter().map(|spec| &*spec.name);
+        for (name, &size) in names.chain(["scratch"]).zip(&sizes) {
+            if size > device.binding_limit {
+                return Err(Error::unsupported(format!(
+                    "the activation {name} needs {size} bytes, the device binds {}: use fewer rows a step",
+                    device.binding_limit
+                )));
+            }
+        }
+        let storage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST;
+        let usage = storage | wgpu::BufferUsages::COPY_SRC;
+        let mut activations = budget.buffers(device, "activations", usage, &sizes).await?;
+        let words = layout.len() as u64 * 4;
+        let mut step = budget.buffers(device, "step", storage, &[words]).await?;
+        match (activations.pop(), step.pop()) {
+            (Some(scratch), Some(step)) => Ok(Self {
+                step,
+                activations,
+                scratch,
+            }),
+            _ => Err(Error::internal("buffers were asked for")),
+        }
+    }
+}
+
+impl Bound {
+    /// Records this dispatch for `rows` rows.
+    pub fn record(&self, device: &Device, pass: &mut wgpu::ComputePass, rows: usize) {
+        let (x, y) = self.grid.workgroups(rows, device.group_limit);
+        pass.set_pipeline(&self.pipeline);
+        pass.set_bind_group(0, &self.bind_group, &[]);
+        pass.dispatch_workgroups(x, y, 1);
+    }
+}
+
+/// Joins dispatches with pipelines and buffers.
+pub(super) struct Binder<'a> {
+    pub device: &'a Device,
+    pub store: &'a Store,
+    pub pipelines: &'a Pipelines,
+    pub buffers: &'a Buffers,
+}
+
+impl Binder<'_> {
+    /// Binds one way to run an operation; the buffer holds its parameters.
+    pub async fn alternative(
+        &self,
+        budget: &Budget,
+        alternative: &Alternative,
+    ) -> Result<(Vec<Bound>, Buffer)> {
+        let dispatches: Vec<_> = alternative.dispatches.iter().collect();
+        self.dispatches(budget, &dispatches).await
+    }
+
+    /// Binds the chosen alternative of each class of each operation.
+    async fn bind(
+        &self,
+        budget: &Budget,
+        operations: &[Operation],
+        chosen: &[Vec<(usize, usize)>],
+    ) -> Result<(Vec<Task>, Buffer)> {
+        let ways = |(operation, chosen): (&'_ Operation, &'_ Vec<(usize, usize)>)| {
+            let ways = chosen.iter().map(|&(class, way)| {
+                let class = &operation.classes[class];
+                (class.from, class.alternatives[way].dispatches.clone())
+            });
+            (operation.rows, ways.collect::<Vec<_>>())
+        };
+        let tasks: Vec<_> = operations.iter().zip(chosen).map(ways).collect();
+        let all: Vec<&Dispatch> = tasks
+            .iter()
+            .flat_map(|(_, classes)| classes.iter().flat_map(|(_, dispatches)| dispatches))
+            .collect();
+        let (bound, params) = self.dispatches(budget, &all).await?;
+        let mut bound = bound.into_iter();
+        let tasks = tasks.iter().map(|(rows, classes)| Task {
+            rows: *rows,
+            classes: classes
+                .iter()
+                .map(|(from, dispatches)| (*from, bound.by_ref().take(dispatches.len()).collect()))
+                .collect(),
+        });
+        Ok((tasks.collect(), params))
+    }
+
+    async fn dispatches(
+        &self,
+        budget: &Budget,
+        dispatches: &[&Dispatch],
+    ) -> Result<(Vec<Bound>, Buffer)> {
+        let device = self.device;
+        let mut compiled = Vec::with_capacity(dispatches.len());
+        for dispatch in dispatches {
+            compiled.push(self.pipelines.get(device, &dispatch.variant).await?);
+        }
+        let usage = wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST;
+        let bytes = dispatches.len() as u64 * PARAMS_BYTES;
+        let params = budget
+            .buffers(device, "parameters", usage, &[bytes])
+            .await?;
+        let params = params.into_iter().next();
+        let params = params.ok_or_else(|| Error::internal("a buffer was asked for"))?;
+        let mut words = vec![0u32; bytes as usize / 4];
+        for (dispatch, words) in dispatches
+            .iter()
+            .zip(words.chunks_mut(PARAMS_BYTES as usize / 4))
+        {
+            words[..dispatch.params.len()].copy_from_slice(&dispatch.params);
+        }
+        device
+            .queue
+            .write_buffer(&params, 0, bytemuck::cast_slice(&words));
+        // One scope for all, because a question to the device takes longer than a bind group.
+        let bound = device.guarded("bind groups", || {
+            let numbered = compiled.into_iter().zip(dispatches).enumerate();
+            let bound = numbered.map(|(i, (pipeline, dispatch))| Bound {
+                pipeline,
+                bind_group: self.bind_group(&params, i as u64 * PARAMS_BYTES, dispatch),
+                grid: dispatch.grid,
+            });
+            bound.collect()
+        });
+        Ok((bound.await?, params))
+    }
+
+    fn bind_group(&self, params: &Buffer, at: u64, dispatch: &Dispatch) -> wgpu::BindGroup {
+        let kernel = dispatch.variant.kernel;
+        let bytes = (dispatch.params.len() as u64 * 4).next_multiple_of(16);
+        let uniform = wgpu::BindGroupEntry {
+            binding: 0,
+            resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
+                buffer: params,
+                offset: at,
+                size: wgpu::BufferSize::new(bytes),
+            }),
+        };
+        let storage = dispatch.slots.iter();
+        let storage = storage.map(|&(binding, slot)| wgpu::BindGroupEntry {
+            binding,
+            resource: self.buffer(slot).as_entire_binding(),
+        });
+        let entries: Vec<_> = std::iter::once(uniform).chain(storage).collect();
+        let layout = self.pipelines.bind_group_layout(self.device, kernel);
+        self.device
+            .device
+            .create_bind_group(&wgpu::BindGroupDescriptor {
+                label: Some(kernel.name),
+                layout: &layout,
+                entries: &entries,
+            })
+    }
+
+    fn buffer(&self, slot: Slot) -> &wgpu::Buffer {
+        match slot {
+            Slot::Step => &self.buffers.step,
+            Slot::Activation(buffer) => &self.buffers.activations[buffer.0],
+            Slot::Weights(buffer) => &self.store.weights[buffer],
+            Slot::Keys(layer) => &self.store.cache[layer][0],
+            Slot::Values(layer) => &self.store.cache[layer][1],
+            Slot::Scratch => &self.buffers.scratch,
+            Slot::Nothing => &self.store.nothing,
+        }
+    }
 }

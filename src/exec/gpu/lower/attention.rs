@@ -1,0 +1,151 @@
+//! Rotary embedding with storing, and attention over the cache.
+
+use super::{
+    super::{
+        dispatch::{Alternative, Class, Dispatch, Operation, Slot, quads},
+        forms::{self, SPLITS},
+        kernels,
+        params::{AttentionMergeParams, AttentionParams, Params, RotaryStoreParams},
+    },
+    Lowering, only,
+};
+use crate::{
+    error::{Error, Result},
+    ops::{Attention, Pairing, RotaryStore, Rows},
+    tensor::DType,
+};
+
+impl Lowering<'_> {
+    pub(super) fn rotary_store(&self, op: &RotaryStore) -> Result<Operation> {
+        let cache = self.cache;
+        let table = self.only_place(op.table)?;
+        if self.placed[op.table.0].dtype != DType::F32 {
+            let name = &self.specs[op.table.0].name;
+            return Err(Error::internal(format!(
+                "{name}: a table of angles must be F32"
+            )));
+        }
+        let quads = quads(&cache);
+        let items = op.heads * (op.rotary_dims / 2) + cache.kv_heads * quads;
+        let neighbours = f64::from(op.pairing == Pairing::Neighbours);
+        let kernel = kernels::ROTARY_STORE.of(cache.dtype);
+        let (variant, grid) = forms::by_items(kernel, vec![("NEIGHBOURS", neighbours)], items);
+        let dispatch = Dispatch {
+            variant,
+            params: RotaryStoreParams {
+                positions: self.layout.positions() as u32,
+                slots: self.layout.slots() as u32,
+                tables: self.layout.tables() as u32,
+                pages: self.layout.pages as u32,
+                page_size: cache.page_size as u32,
+                heads: op.heads as u32,
+                kv_heads: cache.kv_heads as u32,
+                head_dim: cache.head_dim as u32,
+                quads: quads as u32,
+                rotary_dims: op.rotary_dims as u32,
+                table: table.word as u32,
+                q_stride: self.stride(op.q),
+                kv_stride: self.stride(op.k),
+            }
+            .words(),
+            slots: vec![
+                (1, Slot::Step),
+                (2, Slot::Activation(op.q)),
+                (3, Slot::Activation(op.k)),
+                (4, Slot::Activation(op.v)),
+                (5, Slot::Weights(table.buffer)),
+                (6, Slot::Keys(op.layer)),
+                (7, Slot::Values(op.layer)),
+            ],
+            grid,
+        };
+        Ok(only("rotary_store", Rows::Tokens, vec![dispatch]))
+    }
+
+    pub(super) fn attention(&self, op: &Attention) -> Result<Operation> {
+        self.distinct(op.q, op.out)?;
+        let cache = self.cache;
+        let alternative = |name, dispatches| Alternative {
+            name,
+            about: format!("{} heads of {}", op.heads, cache.head_dim),
+            barriers: false,
+            dispatches,
+        };
+        let mut alternatives = Vec::new();
+        if let Some([split, merge]) = forms::attention_split(self.adapter, &cache, op.heads) {
+            let merge_params = AttentionMergeParams {
+                heads: op.heads as u32,
+                quads: quads(&cache) as u32,
+                splits: SPLITS as u32,
+                stride: self.stride(op.out),
+            };
+            let merge = Dispatch {
+                variant: merge.0,
+                params: merge_params.words(),
+                slots: vec![
+                    (1, Slot::Step),
+                    (2, Slot::Scratch),
+                    (3, Slot::Activation(op.out)),
+                ],
+                grid: merge.1,
+            };
+            let split = self.attention_dispatch(op, split, Slot::Scratch);
+            alternatives.push(alternative("attention_split", vec![split, merge]));
+        }
+        let form = forms::attention(self.adapter, &cache, op.heads);
+        let whole = self.attention_dispatch(op, form, Slot::Activation(op.out));
+        alternatives.push(alternative("attention", vec![whole]));
+        Ok(Operation {
+            rows: Rows::Tokens,
+            classes: vec![Class {
+                from: 1,
+                alternatives,
+            }],
+        })
+    }
+
+    fn attention_dispatch(
+        &self,
+        op: &Attention,
+        (variant, grid): (
+            super::super::pipelines::Variant,
+            super::super::dispatch::Grid,
+        ),
+        out: Slot,
+    ) -> Dispatch {
+        let cache = self.cache;
+        Dispatch {
+            variant,
+            params: AttentionParams {
+                positions: self.layout.positions() as u32,
+                slots: self.layout.slots() as u32,
+                tables: self.layout.tables() as u32,
+                pages: self.layout.pages as u32,
+                page_size: cache.page_size as u32,
+                heads: op.heads as u32,
+                kv_heads: cache.kv_heads as u32,
+                head_dim: cache.head_dim as u32,
+                quads: quads(&cache) as u32,
+                stride: self.stride(op.q),
+                splits: SPLITS as u32,
+                scale: op.scale,
+            }
+            .words(),
+            slots: vec![
+                (1, Slot::Step),
+                (2, Slot::Activation(op.q)),
+                (3, Slot::Keys(op.layer)),
+                (4, Slot::Values(op.layer)),
+                (5, out),
+            ],
+            grid,
+        }
+    }
+
+    /// Bytes of the parts that `attention_split.wgsl` makes: for each row, head and split its quads and
+    /// one more. Few rows share [`SPLITS`] splits, so there are never more than the larger of both.
+    pub(super) fn parts_bytes(&self, op: &Attention) -> u64 {
+        let parts = self.tape.max_rows.max(SPLITS) * op.heads;
+        (parts * (quads(&self.cache) + 1) * 16) as u64
+    }
+}

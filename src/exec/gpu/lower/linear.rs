@@ -1,0 +1,155 @@
+//! Linear layers, plain and gated.
+
+use super::{
+    super::{
+        dispatch::{Alternative, Class, Dispatch, Operation, Slot, rows_at, stride},
+        forms::{self, MatMulForm},
+        params::{MatMulParams, Params},
+        placement::{Part, Place, Placed},
+    },
+    Lowering, aligned, blocks, vector, weight_slots,
+};
+use crate::{
+    error::Result,
+    ops::{Activation, BufferId, GatedMatMul, MatMul, WeightId},
+};
+
+/// How a product joins its output: the constants of `lib/matmul.wgsl`.
+#[derive(Clone, Copy, PartialEq)]
+enum Join {
+    Nothing = 0,
+    AddOut = 1,
+    AddResidual = 2,
+    GateResidual = 3,
+}
+
+/// One matrix product, its buffers found.
+struct Product<'a> {
+    x: BufferId,
+    weight: &'a Placed,
+    bias: Option<Place>,
+    residual: Slot,
+    out: Slot,
+    out_columns: usize,
+    join: Join,
+}
+
+impl Lowering<'_> {
+    pub(super) fn matmul(&self, op: &MatMul) -> Result<Operation> {
+        self.distinct(op.x, op.out)?;
+        let (join, residual) = match op.residual {
+            None => (Join::Nothing, Slot::Nothing),
+            Some(residual) if residual == op.out => (Join::AddOut, Slot::Nothing),
+            Some(residual) => (Join::AddResidual, Slot::Activation(residual)),
+        };
+        let product = Product {
+            x: op.x,
+            weight: &self.placed[op.weight.0],
+            bias: op.bias.map(|bias| self.only_place(bias)).transpose()?,
+            residual,
+            out: Slot::Activation(op.out),
+            out_columns: self.tape.buffers[op.out.0].columns,
+            join,
+        };
+        Ok(self.products(&[product]))
+    }
+
+    /// The gate's product goes to the scratch buffer, and gates the other branch from there.
+    pub(super) fn gated_matmul(&self, op: &GatedMatMul) -> Result<Operation> {
+        self.distinct(op.x, op.out)?;
+        let Activation::Silu = op.activation;
+        let product = |weight: WeightId, residual, out, join| Product {
+            x: op.x,
+            weight: &self.placed[weight.0],
+            bias: None,
+            residual,
+            out,
+            out_columns: self.tape.buffers[op.out.0].columns,
+            join,
+        };
+        Ok(self.products(&[
+            product(op.gate, Slot::Nothing, Slot::Scratch, Join::Nothing),
+            product(
+                op.up,
+                Slot::Scratch,
+                Slot::Activation(op.out),
+                Join::GateResidual,
+            ),
+        ]))
+    }
+
+    /// Bytes of the gates of all rows.
+    pub(super) fn gate_bytes(&self, op: &GatedMatMul) -> u64 {
+        let columns = self.tape.buffers[op.out.0].columns;
+        (self.tape.rows(op.out) * stride(columns) * 4) as u64
+    }
+
+    fn products(&self, products: &[Product]) -> Operation {
+        let alternative = |form: MatMulForm| Alternative {
+            name: form.name(),
+            about: about(products),
+            barriers: form.barriers(),
+            dispatches: products
+                .iter()
+                .flat_map(|product| self.product(product, form))
+                .collect(),
+        };
+        let classes = forms::matmul(self.adapter).map(|(from, forms)| Class {
+            from,
+            alternatives: forms.into_iter().map(alternative).collect(),
+        });
+        Operation {
+            rows: self.tape.buffers[products[0].x.0].rows,
+            classes: classes.into(),
+        }
+    }
+
+    /// A dispatch for each part of the weight.
+    fn product(&self, product: &Product, form: MatMulForm) -> Vec<Dispatch> {
+        let placed = product.weight;
+        let part = |part: &Part| {
+            let (variant, grid) =
+                form.kernel(self.adapter, placed.dtype, part.rows, aligned(placed));
+            let params = MatMulParams {
+                rows_at: rows_at(self.tape.buffers[product.x.0].rows),
+                columns: placed.columns as u32,
+                blocks: blocks(placed) as u32,
+                outputs: part.rows as u32,
+                first: part.first as u32,
+                quants: vector(part.quants),
+                scales: part.scales.word as u32,
+                has_bias: u32::from(product.bias.is_some()),
+                bias: product.bias.map_or(0, |bias| bias.word as u32),
+                join: product.join as u32,
+                x_stride: self.stride(product.x),
+                out_stride: stride(product.out_columns) as u32,
+            };
+            let bias = product.bias.map(|bias| Slot::Weights(bias.buffer));
+            let slots = vec![
+                (1, Slot::Step),
+                (2, Slot::Activation(product.x)),
+                (5, bias.unwrap_or(Slot::Nothing)),
+                (6, product.residual),
+                (7, product.out),
+            ];
+            Dispatch {
+                variant,
+                params: params.words(),
+                slots: weight_slots(placed, part, slots),
+                grid,
+            }
+        };
+        placed.parts.iter().map(part).collect()
+    }
+}
+
+fn about(products: &[Product]) -> String {
+    let weight = products[0].weight;
+    format!(
+        "{} {}→{}{}",
+        weight.dtype.name(),
+        weight.columns,
+        weight.rows(),
+        if products.len() > 1 { ", gated" } else { "" }
+    )
+}
