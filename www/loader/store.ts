@@ -146,10 +146,20 @@ export class Keeper {
   }
 
   async #remove(): Promise<void> {
-    for (const name of [this.#names.entry, this.#names.data]) {
-      // Fails when there is nothing to remove.
-      await this.#folder.removeEntry(name).catch(() => {});
+    for (const name of [this.#names.entry, this.#names.data]) await remove(this.#folder, name);
+  }
+}
+
+/** Removes a file that may not be there. A writer that was aborted can hold its lock for a moment longer. */
+async function remove(folder: FileSystemDirectoryHandle, name: string): Promise<void> {
+  for (let tries = 0; tries < 50; tries += 1) {
+    try {
+      return await folder.removeEntry(name);
+    } catch (error) {
+      const locked = error instanceof DOMException && error.name === "NoModificationAllowedError";
+      if (!locked) return;
     }
+    await new Promise((resolve) => setTimeout(resolve, 10));
   }
 }
 
