@@ -31,10 +31,12 @@ pub(super) struct Alternative {
     pub name: &'static str,
     /// What is at stake, for people: formats and sizes.
     pub about: String,
-    /// Whether its kernels have barriers, which software adapters should be spared.
-    pub barriers: bool,
+    /// Whether it may be the fastest on this adapter, so that measuring it is worth the time.
+    pub promising: bool,
     /// What to run, in order.
     pub dispatches: Vec<Dispatch>,
+    /// What to measure: the same, or a part of it where the whole would take long.
+    pub sample: Vec<Dispatch>,
 }
 
 /// One dispatch of a step.

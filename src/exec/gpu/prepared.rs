@@ -200,13 +200,13 @@ pub(super) struct Binder<'a> {
 }
 
 impl Binder<'_> {
-    /// Binds one way to run an operation; the buffer holds its parameters.
-    pub async fn alternative(
+    /// Binds what is measured of one way to run an operation; the buffer holds its parameters.
+    pub async fn sample(
         &self,
         budget: &Budget,
         alternative: &Alternative,
     ) -> Result<(Vec<Bound>, Buffer)> {
-        let dispatches: Vec<_> = alternative.dispatches.iter().collect();
+        let dispatches: Vec<_> = alternative.sample.iter().collect();
         self.dispatches(budget, &dispatches).await
     }
 

@@ -97,18 +97,11 @@ impl Tuner {
             Forms::Measured => {}
         }
         let device = measurement.binder.device;
-        let fit: Vec<&Alternative> = alternatives
-            .iter()
-            .filter(|way| !(way.barriers && device.adapter.software))
-            .collect();
+        let fit: Vec<&Alternative> = alternatives.iter().filter(|way| way.promising).collect();
         if fit.len() < 2 {
-            return Ok(0);
+            return Ok(named(fit.first().map_or("", |way| way.name)).unwrap_or(0));
         }
-        let about = &alternatives[0].about;
-        let key = format!(
-            "{}: {about}, from {} rows, {}",
-            device.name, class.from, fit[0].name
-        );
+        let key = format!("{}: {}, from {}", device.name, fit[0].about, class.from);
         let known = with_verdicts(|verdicts| verdicts.get(&key).cloned());
         let (winner, note) = match known {
             Some(known) => known,
@@ -177,7 +170,7 @@ impl Measurement<'_> {
     /// Seconds of one run, the better of two measurements.
     async fn seconds(&self, way: &Alternative) -> Result<f64> {
         let device = self.binder.device;
-        let (bound, _params) = self.binder.alternative(self.budget, way).await?;
+        let (bound, _params) = self.binder.sample(self.budget, way).await?;
         let done = Staging::new(device, self.budget, 16, 1).await?;
         let run = async |times: u32| -> Result<f64> {
             let start = Instant::now();

@@ -65,10 +65,11 @@ impl Lowering<'_> {
     pub(super) fn attention(&self, op: &Attention) -> Result<Operation> {
         self.distinct(op.q, op.out)?;
         let cache = self.cache;
-        let alternative = |name, dispatches| Alternative {
+        let alternative = |name, promising, dispatches: Vec<Dispatch>| Alternative {
             name,
-            about: format!("{} heads of {}", op.heads, cache.head_dim),
-            barriers: false,
+            about: format!("attention over {} values", cache.head_dim),
+            promising,
+            sample: dispatches.clone(),
             dispatches,
         };
         let mut alternatives = Vec::new();
@@ -90,11 +91,14 @@ impl Lowering<'_> {
                 grid: merge.1,
             };
             let split = self.attention_dispatch(op, split, Slot::Scratch);
-            alternatives.push(alternative("attention_split", vec![split, merge]));
+            alternatives.push(alternative("attention_split", true, vec![split, merge]));
         }
+        // It computes scores again for every 16 values of a head.
         let form = forms::attention(self.adapter, &cache, op.heads);
         let whole = self.attention_dispatch(op, form, Slot::Activation(op.out));
-        alternatives.push(alternative("attention", vec![whole]));
+        let promising = alternatives.iter().all(|way| !way.promising);
+        alternatives.push(alternative("attention", promising, vec![whole]));
+        alternatives.sort_by_key(|way| !way.promising);
         Ok(Operation {
             rows: Rows::Tokens,
             classes: vec![Class {

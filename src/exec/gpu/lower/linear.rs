@@ -34,6 +34,9 @@ struct Product<'a> {
     join: Join,
 }
 
+/// Outputs that are measured: enough for every form, few enough for every adapter.
+const SAMPLE_OUTPUTS: usize = 256;
+
 impl Lowering<'_> {
     pub(super) fn matmul(&self, op: &MatMul) -> Result<Operation> {
         self.distinct(op.x, op.out)?;
@@ -87,11 +90,16 @@ impl Lowering<'_> {
     fn products(&self, products: &[Product]) -> Operation {
         let alternative = |form: MatMulForm| Alternative {
             name: form.name(),
-            about: about(products),
-            barriers: form.barriers(),
+            about: format!("{} matrices", products[0].weight.dtype.name()),
+            promising: !(form.barriers() && self.adapter.software),
             dispatches: products
                 .iter()
-                .flat_map(|product| self.product(product, form))
+                .flat_map(|product| self.product(product, form, usize::MAX))
+                .collect(),
+            sample: self
+                .product(&products[0], form, SAMPLE_OUTPUTS)
+                .into_iter()
+                .take(1)
                 .collect(),
         };
         let classes = forms::matmul(self.adapter).map(|(from, forms)| Class {
@@ -104,17 +112,17 @@ impl Lowering<'_> {
         }
     }
 
-    /// A dispatch for each part of the weight.
-    fn product(&self, product: &Product, form: MatMulForm) -> Vec<Dispatch> {
+    /// A dispatch for each part of the weight, for at most `most` outputs of each.
+    fn product(&self, product: &Product, form: MatMulForm, most: usize) -> Vec<Dispatch> {
         let placed = product.weight;
         let part = |part: &Part| {
-            let (variant, grid) =
-                form.kernel(self.adapter, placed.dtype, part.rows, aligned(placed));
+            let outputs = part.rows.min(most);
+            let (variant, grid) = form.kernel(self.adapter, placed.dtype, outputs, aligned(placed));
             let params = MatMulParams {
                 rows_at: rows_at(self.tape.buffers[product.x.0].rows),
                 columns: placed.columns as u32,
                 blocks: blocks(placed) as u32,
-                outputs: part.rows as u32,
+                outputs: outputs as u32,
                 first: part.first as u32,
                 quants: vector(part.quants),
                 scales: part.scales.word as u32,
@@ -141,15 +149,4 @@ impl Lowering<'_> {
         };
         placed.parts.iter().map(part).collect()
     }
-}
-
-fn about(products: &[Product]) -> String {
-    let weight = products[0].weight;
-    format!(
-        "{} {}→{}{}",
-        weight.dtype.name(),
-        weight.columns,
-        weight.rows(),
-        if products.len() > 1 { ", gated" } else { "" }
-    )
 }

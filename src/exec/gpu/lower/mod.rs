@@ -108,16 +108,21 @@ impl Lowering<'_> {
             (4, Slot::Activation(op.out)),
         ];
         let forms = forms::rms_norm(self.adapter).into_iter();
-        let alternatives = forms.map(|(kernel, barriers, variant, grid)| Alternative {
-            name: kernel.name,
-            about: format!("of {}", spec.columns),
-            barriers,
-            dispatches: vec![Dispatch {
+        let alternatives = forms.map(|(kernel, barriers, variant, grid)| {
+            let name = kernel.name;
+            let dispatch = Dispatch {
                 variant,
                 params: params.clone(),
                 slots: slots.clone(),
                 grid,
-            }],
+            };
+            Alternative {
+                name,
+                about: "normalisation".into(),
+                promising: !(barriers && self.adapter.software),
+                sample: vec![dispatch.clone()],
+                dispatches: vec![dispatch],
+            }
         });
         Ok(Operation {
             rows: spec.rows,
@@ -179,7 +184,8 @@ fn only(name: &'static str, rows: Rows, dispatches: Vec<Dispatch>) -> Operation 
             alternatives: vec![Alternative {
                 name,
                 about: String::new(),
-                barriers: false,
+                promising: true,
+                sample: Vec::new(),
                 dispatches,
             }],
         }],
