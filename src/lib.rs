@@ -3,6 +3,22 @@
 //! The modules in reading order. A request becomes tokens ([`tokenizer`]); a model file becomes an
 //! index of weights ([`weights`]) and a description of a forward pass ([`model`], [`tape`], [`ops`]);
 //! an executor ([`exec`]) runs it; the decoding loop ([`generation`]) chooses token after token.
+//!
+//! What a configuration does to the scores of one token can be seen without a model:
+//!
+//! ```
+//! use decant::generation::{apply_processors, Value};
+//!
+//! let config: serde_json::Value = serde_json::from_str(
+//!     r#"{ "do_sample": true, "temperature": 0.5, "top_k": 2 }"#,
+//! )?;
+//! let steps = apply_processors(&[1.0, 3.0, 2.0], &[0], &Value::from(config), 1)?;
+//!
+//! let names: Vec<_> = steps.iter().map(|step| step.name).collect();
+//! assert_eq!(names, ["temperature", "top_k"]);
+//! assert_eq!(steps[1].scores, [f32::NEG_INFINITY, 6.0, 4.0]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod error;
 pub mod exec;
