@@ -1,10 +1,10 @@
 // `npm run demo`: builds the package if its sources changed, fetches the model, and serves the page.
 import path from "node:path";
 import { build } from "./fresh.mjs";
-import { linker, model, nodeModules, root } from "./machine.mjs";
+import { model, nodeModules, root, toolchain } from "./machine.mjs";
 import { serve } from "./serve.mjs";
 
-linker();
+toolchain();
 nodeModules();
 build();
 const file = model();

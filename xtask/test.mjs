@@ -5,7 +5,7 @@
 import { spawn } from "node:child_process";
 import { readdirSync } from "node:fs";
 import path from "node:path";
-import { chromium, linker, model, nodeModules, root, vulkan, which } from "./machine.mjs";
+import { chromium, model, nodeModules, root, toolchain, vulkan, which } from "./machine.mjs";
 
 const nextest = which("cargo-nextest") !== undefined;
 const rust = (...binaries) =>
@@ -39,7 +39,7 @@ const STEPS = [
   ],
 ];
 
-linker();
+toolchain();
 nodeModules();
 vulkan();
 process.env.CHROMIUM = chromium();
