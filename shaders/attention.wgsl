@@ -46,13 +46,13 @@ fn main(
     var b = vec4<f32>();
     var c = vec4<f32>();
     var d = vec4<f32>();
-    for (var j = 0u; j <= position; j += 1u) {
+    for (var j = first_seen(position); j <= position; j += 1u) {
         let at = entry_of(slot, j) * params.kv_heads * params.quads + kv_start;
         var score = 0.0;
         for (var i = 0u; i < params.quads; i += 1u) {
             score += dot(query_quad(start, i * 4u), unpack_quad(keys[at + i]));
         }
-        score *= params.scale;
+        score = capped(score * params.scale);
         let new_top = max(top, score);
         let kept = exp(top - new_top);
         let weight = exp(score - new_top);

@@ -124,9 +124,12 @@ fn main(
     let kv_start = head / (params.heads / params.kv_heads) * params.quads;
     var top = vec4<f32>(LOWEST);
     var total = vec4<f32>();
-    for (var j = split; j <= position; j += splits) {
+    for (var j = first_seen(position) + split; j <= position; j += splits) {
         let at = entry_of(slot, j) * params.kv_heads * params.quads + kv_start;
-        let scores = scores_of(at);
+        var scores = scores_of(at);
+        if (params.cap != 0.0) {
+            scores = vec4<f32>(capped(scores.x), capped(scores.y), capped(scores.z), capped(scores.w));
+        }
         if (any(scores > top)) {
             let new_top = max(top, scores);
             let kept = exp(top - new_top);

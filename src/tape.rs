@@ -61,6 +61,9 @@ pub struct Step {
     pub outputs: Vec<u32>,
     /// For each sequence, the pages of its positions in order.
     pub tables: Vec<Vec<u32>>,
+    /// For each sequence, the row of the tables of angles that its position 0 takes; 0 for sequences
+    /// past the end of this list. Other than 0 only for models with several sets of frequencies.
+    pub angles: Vec<u32>,
 }
 
 impl Step {
@@ -71,6 +74,7 @@ impl Step {
             && self.slots.len() == rows
             && self.outputs.iter().all(|&row| (row as usize) < rows)
             && self.tables.len() <= layout.sequences
+            && self.angles.len() <= layout.sequences
             && self.tables.iter().all(|table| table.len() <= layout.pages)
             && self
                 .slots
@@ -110,6 +114,7 @@ impl Step {
 /// | [`positions`](Self::positions) | a position a row |
 /// | [`slots`](Self::slots) | a sequence a row |
 /// | [`outputs`](Self::outputs) | a row an output |
+/// | [`angles`](Self::angles) | the first row of angles of a sequence |
 /// | [`tables`](Self::tables) | `pages` page numbers a sequence |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StepLayout {
@@ -143,9 +148,14 @@ impl StepLayout {
         4 + 3 * self.rows
     }
 
+    /// Where the first rows of angles begin.
+    pub const fn angles(&self) -> usize {
+        4 + 4 * self.rows
+    }
+
     /// Where page tables begin.
     pub const fn tables(&self) -> usize {
-        4 + 4 * self.rows
+        self.angles() + self.sequences
     }
 
     /// Words in all.
@@ -160,6 +170,9 @@ impl StepLayout {
         words[self.positions()..][..step.positions.len()].copy_from_slice(&step.positions);
         words[self.slots()..][..step.slots.len()].copy_from_slice(&step.slots);
         words[self.outputs()..][..step.outputs.len()].copy_from_slice(&step.outputs);
+        let angles = &mut words[self.angles()..][..self.sequences];
+        angles.fill(0);
+        angles[..step.angles.len()].copy_from_slice(&step.angles);
         for (slot, table) in step.tables.iter().enumerate() {
             words[self.tables() + slot * self.pages..][..table.len()].copy_from_slice(table);
         }

@@ -1,5 +1,5 @@
 // What the forms of attention share: out = Σⱼ softmax(scale · q·kⱼ) vⱼ over the positions j of a row's
-// sequence up to its own, head by head.
+// sequence up to its own that lie in its window, head by head.
 
 struct Params {
     positions: u32,     // where positions begin in the step
@@ -13,7 +13,9 @@ struct Params {
     quads: u32,         // quads of a head in an entry
     stride: u32,        // values from row to row of q and out
     splits: u32,        // parts of the positions for one row; more rows share them
+    window: u32,        // positions that a row sees, its own among them
     scale: f32,         // what scores are multiplied by
+    cap: f32,           // what they stay below in magnitude then, or 0 for no cap
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
@@ -32,3 +34,17 @@ fn query_quad(start: u32, i: u32) -> vec4<f32> {
 
 // Below every finite score; the first score replaces it.
 const LOWEST: f32 = -3.4028234e38;
+
+// The first position that a row at `position` sees.
+fn first_seen(position: u32) -> u32 {
+    return select(0u, position + 1u - params.window, position >= params.window);
+}
+
+// A score below the cap. tanh by exp of what is not positive, because it may be anything for large values.
+fn capped(score: f32) -> f32 {
+    if (params.cap == 0.0) {
+        return score;
+    }
+    let e = exp(-2.0 * abs(score) / params.cap);
+    return sign(score) * params.cap * (1.0 - e) / (1.0 + e);
+}

@@ -1,5 +1,5 @@
-// What the forms of matrix multiplication share: out = x · weightᵀ, then bias and how the result joins
-// `out`. Columns are in blocks of 32; x is zero between the last column and the end of its block.
+// What the forms of matrix multiplication share: y = scale · (x · weightᵀ [+ bias]), and how y
+// joins `out`. Columns are in blocks of 32; x is zero between the last column and the end of its block.
 
 struct Params {
     rows_at: u32,       // the step's word that holds the number of rows of x and out
@@ -14,11 +14,14 @@ struct Params {
     join: u32,          // one of the four below
     x_stride: u32,      // values from row to row of x, a multiple of 32
     out_stride: u32,    // values from row to row of out and residual
+    activation: u32,    // as in lib/activation.wgsl
+    cap: f32,           // as in lib/activation.wgsl
+    scale: f32,         // what product and bias are multiplied by
 }
 
 const ADD_OUT: u32 = 1u;       // out = y + out
 const ADD_RESIDUAL: u32 = 2u;  // out = y + residual
-const GATE_RESIDUAL: u32 = 3u; // out = silu(residual) · y; anything else: out = y
+const GATE_RESIDUAL: u32 = 3u; // out = activate(residual) · y; anything else: out = activate(y)
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> step: array<u32>;
@@ -30,7 +33,7 @@ const GATE_RESIDUAL: u32 = 3u; // out = silu(residual) · y; anything else: out 
 // What the sum for out[at] begins with.
 fn begin(at: u32) -> f32 {
     if (params.join == ADD_OUT) {
-        return out[at];
+        return out[at] / params.scale;
     }
     return 0.0;
 }
@@ -41,12 +44,13 @@ fn finish(column: u32, at: u32) {
     if (params.has_bias == 1u) {
         y += bias[params.bias + column];
     }
+    y *= params.scale;
     if (params.join == ADD_RESIDUAL) {
         y += residual[at];
-    }
-    if (params.join == GATE_RESIDUAL) {
-        let gate = residual[at];
-        y *= gate / (1.0 + exp(-gate));
+    } else if (params.join == GATE_RESIDUAL) {
+        y *= activate(residual[at]);
+    } else if (params.join != ADD_OUT) {
+        y = activate(y);
     }
     out[at] = y;
 }

@@ -13,7 +13,7 @@ use half::f16;
 use super::{Allocation, Counters, Executor, ExecutorInfo, LocalFuture, TapeId};
 use crate::{
     error::{Error, Result},
-    ops::{self, Attention, BufferId, CacheType, MatMul, Op, RotaryStore, Rows, WeightId},
+    ops::{self, Attention, BufferId, CacheType, Lookup, MatMul, Op, RotaryStore, Rows, WeightId},
     tape::{Step, StepLayout, Tape},
     tensor::{Matrix, WeightSpec},
 };
@@ -209,6 +209,15 @@ impl Pass<'_> {
         self.buffers[buffer.0][..self.rows(buffer) * self.tape.buffers[buffer.0].columns].to_vec()
     }
 
+    /// What a result is added to: the rows of `out`, or zeros.
+    fn sum(&self, out: BufferId, add: bool) -> Vec<f32> {
+        let mut values = self.get(out);
+        if !add {
+            values.fill(0.0);
+        }
+        values
+    }
+
     fn put(&mut self, buffer: BufferId, values: &[f32]) {
         self.buffers[buffer.0][..values.len()].copy_from_slice(values);
     }
@@ -216,15 +225,23 @@ impl Pass<'_> {
     fn run(&mut self, op: &Op) {
         match op {
             Op::Embed(op) => {
-                let mut out = self.get(op.out);
-                ops::embed::reference(&self.step.tokens, self.matrix(op.weight), &mut out);
+                let mut out = self.sum(op.out, op.add);
+                let indices = match op.lookup {
+                    Lookup::Token => &self.step.tokens,
+                    Lookup::Position => &self.step.positions,
+                };
+                ops::embed::reference(indices, self.matrix(op.weight), op.scale, &mut out);
                 self.put(op.out, &out);
             }
-            Op::RmsNorm(op) => {
-                let mut out = self.get(op.out);
-                ops::rms_norm::reference(
+            Op::Norm(op) => {
+                let mut out = self.sum(op.out, op.add);
+                let bias = op.bias.map(|bias| self.vector(bias));
+                ops::norm::reference(
                     &self.get(op.x),
+                    self.tape.buffers[op.x.0].columns / op.groups,
+                    op.centred,
                     &self.vector(op.weight),
+                    bias.as_deref(),
                     op.epsilon,
                     &mut out,
                 );
@@ -234,7 +251,15 @@ impl Pass<'_> {
             Op::GatedMatMul(op) => {
                 let mut out = self.get(op.out);
                 let (gate, up) = (self.matrix(op.gate), self.matrix(op.up));
-                ops::gated_matmul::reference(&self.get(op.x), gate, up, op.activation, &mut out);
+                let biases = op.biases.map(|bias| bias.map(|bias| self.vector(bias)));
+                ops::gated_matmul::reference(
+                    &self.get(op.x),
+                    gate,
+                    up,
+                    [biases[0].as_deref(), biases[1].as_deref()],
+                    op.activation,
+                    &mut out,
+                );
                 self.put(op.out, &out);
             }
             Op::RotaryStore(op) => self.rotary_store(op),
@@ -251,13 +276,15 @@ impl Pass<'_> {
     fn matmul(&mut self, op: &MatMul) {
         let mut out = match op.residual {
             Some(residual) => self.get(residual),
-            None => vec![0.0; self.get(op.out).len()],
+            None => self.sum(op.out, false),
         };
         let bias = op.bias.map(|bias| self.vector(bias));
         ops::matmul::reference(
             &self.get(op.x),
             self.matrix(op.weight),
             bias.as_deref(),
+            op.scale,
+            op.activation,
             &mut out,
         );
         self.put(op.out, &out);
@@ -267,15 +294,19 @@ impl Pass<'_> {
         let (mut q, mut k, v) = (self.get(op.q), self.get(op.k), self.get(op.v));
         let cache = self.allocation.cache;
         let (width, head_dim) = (cache.width(), cache.head_dim);
-        let mut angles = vec![0.0; op.rotary_dims];
         for row in 0..self.step.tokens.len() {
-            self.matrix(op.table)
-                .row(self.step.positions[row] as usize, &mut angles);
+            let (slot, position) = (self.step.slots[row], self.step.positions[row]);
             let q_row = &mut q[row * op.heads * head_dim..][..op.heads * head_dim];
-            ops::rotary_store::reference(q_row, head_dim, &angles, op.pairing);
             let k_row = &mut k[row * width..][..width];
-            ops::rotary_store::reference(k_row, head_dim, &angles, op.pairing);
-            let entry = self.entry(self.step.slots[row], self.step.positions[row]);
+            if let Some(rotation) = op.rotation {
+                let mut angles = vec![0.0; rotation.dims];
+                let first = self.step.angles.get(slot as usize).copied().unwrap_or(0);
+                let table = self.matrix(rotation.table);
+                table.row((first + position) as usize, &mut angles);
+                ops::rotary_store::reference(q_row, head_dim, &angles, rotation.pairing);
+                ops::rotary_store::reference(k_row, head_dim, &angles, rotation.pairing);
+            }
+            let entry = self.entry(slot, position);
             let mut pools = self.executor.cache.borrow_mut();
             for (pool, new) in pools[op.layer]
                 .iter_mut()
@@ -299,8 +330,12 @@ impl Pass<'_> {
         {
             let pools = self.executor.cache.borrow();
             for row in 0..self.step.tokens.len() {
-                let entries =
-                    (0..=self.step.positions[row]).map(|at| self.entry(self.step.slots[row], at));
+                let end = self.step.positions[row] + 1;
+                let seen = op
+                    .window
+                    .map_or(end as usize, |window| window.min(end as usize))
+                    as u32;
+                let entries = (end - seen..end).map(|at| self.entry(self.step.slots[row], at));
                 let entries: Vec<usize> = entries.collect();
                 let [keys, values] = [0, 1].map(|i| {
                     entries
@@ -315,6 +350,7 @@ impl Pass<'_> {
                     &values,
                     cache.head_dim,
                     op.scale,
+                    op.cap,
                     &mut out[row * columns..][..columns],
                 );
             }

@@ -6,8 +6,8 @@ use super::{Rope, rope};
 use crate::{
     error::{Error, Result},
     ops::{
-        Activation, Attention, BufferId, BufferSpec, Embed, GatedMatMul, MatMul, Op, RmsNorm,
-        RotaryStore, Rows, SelectRows, WeightId,
+        Activation, Attention, BufferId, BufferSpec, Embed, GatedMatMul, Lookup, MatMul, Norm, Op,
+        RotaryStore, Rotation, Rows, SelectRows, WeightId,
     },
     tape::Tape,
     tensor::{DType, WeightSpec},
@@ -99,7 +99,13 @@ impl<'a> Builder<'a> {
     /// Token ids to rows of the matrix called `name`.
     pub fn embed(&mut self, name: &str, vocabulary: usize, out: BufferId) -> Result<()> {
         let weight = self.weight(name, vocabulary, self.buffers[out.0].columns)?;
-        self.ops.push(Op::Embed(Embed { weight, out }));
+        self.ops.push(Op::Embed(Embed {
+            weight,
+            lookup: Lookup::Token,
+            scale: 1.0,
+            add: false,
+            out,
+        }));
         Ok(())
     }
 
@@ -114,10 +120,14 @@ impl<'a> Builder<'a> {
         let BufferSpec { rows, columns, .. } = self.buffers[x.0];
         let weight = self.weight(name, 1, columns)?;
         let out = self.buffer_of(out, rows, columns);
-        self.ops.push(Op::RmsNorm(RmsNorm {
+        self.ops.push(Op::Norm(Norm {
             x,
+            groups: 1,
+            centred: false,
             weight,
+            bias: None,
             epsilon,
+            add: false,
             out,
         }));
         Ok(out)
@@ -160,6 +170,7 @@ impl<'a> Builder<'a> {
             x,
             gate,
             up,
+            biases: [None; 2],
             activation,
             out,
         }));
@@ -177,14 +188,15 @@ impl<'a> Builder<'a> {
         let columns = self.buffers[q.0].columns;
         let out = self.buffer("attended", columns);
         let table = self.rope_table(rope);
-        let (pairing, rotary_dims) = (rope.pairing, rope.dims);
         self.ops.push(Op::RotaryStore(RotaryStore {
             q,
             k,
             v,
-            table,
-            pairing,
-            rotary_dims,
+            rotation: Some(Rotation {
+                table,
+                pairing: rope.pairing,
+                dims: rope.dims,
+            }),
             layer,
             heads,
         }));
@@ -194,6 +206,8 @@ impl<'a> Builder<'a> {
             layer,
             heads,
             scale,
+            window: None,
+            cap: None,
             out,
         }));
         Ok(out)
@@ -214,6 +228,8 @@ impl<'a> Builder<'a> {
             x,
             weight,
             bias: None,
+            scale: 1.0,
+            activation: None,
             residual: None,
             out,
         }));
@@ -263,6 +279,8 @@ impl<'a> Builder<'a> {
             x,
             weight,
             bias,
+            scale: 1.0,
+            activation: None,
             residual,
             out,
         }));

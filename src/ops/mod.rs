@@ -11,16 +11,16 @@ pub mod attention;
 pub mod embed;
 pub mod gated_matmul;
 pub mod matmul;
-pub mod rms_norm;
+pub mod norm;
 pub mod rotary_store;
 pub mod select_rows;
 
 pub use attention::Attention;
-pub use embed::Embed;
-pub use gated_matmul::{Activation, GatedMatMul};
-pub use matmul::MatMul;
-pub use rms_norm::RmsNorm;
-pub use rotary_store::{Pairing, RotaryStore};
+pub use embed::{Embed, Lookup};
+pub use gated_matmul::GatedMatMul;
+pub use matmul::{Activation, MatMul};
+pub use norm::Norm;
+pub use rotary_store::{Pairing, RotaryStore, Rotation};
 pub use select_rows::SelectRows;
 
 use crate::{
@@ -103,11 +103,11 @@ impl CacheSpec {
 /// One step of a tape.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Op {
-    /// Token ids to rows of the embedding matrix.
+    /// Tokens or positions to rows of a matrix.
     Embed(Embed),
-    /// Root-mean-square normalisation.
-    RmsNorm(RmsNorm),
-    /// A linear layer with optional bias and residual.
+    /// Normalisation of rows or of their groups.
+    Norm(Norm),
+    /// A linear layer with optional bias, scale, activation and residual.
     MatMul(MatMul),
     /// Two linear layers joined by an activation.
     GatedMatMul(GatedMatMul),
@@ -134,7 +134,7 @@ impl Op {
     pub fn check(&self, shapes: &Shapes) -> Result<()> {
         match self {
             Self::Embed(op) => op.check(shapes),
-            Self::RmsNorm(op) => op.check(shapes),
+            Self::Norm(op) => op.check(shapes),
             Self::MatMul(op) => op.check(shapes),
             Self::GatedMatMul(op) => op.check(shapes),
             Self::RotaryStore(op) => op.check(shapes),

@@ -1,6 +1,6 @@
 //! Rotary embedding of queries and keys, and storing keys and values in the cache.
 //!
-//! For a pair `(a, b)` of a head's first `rotary_dims` values, with the position's angle:
+//! For a pair `(a, b)` of a head's first `dims` values, with the position's angle:
 //! `(a, b) → (a·cos − b·sin, b·cos + a·sin)`. The rest of the head passes unchanged. Source: Su et
 //! al. 2021. Cosines and sines come from a table made once on the host, because the precision of
 //! trigonometric functions in shaders is not specified for angles as large as a position.
@@ -11,10 +11,22 @@ use crate::error::Result;
 /// Which values of a head form a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pairing {
-    /// `(x[i], x[i + rotary_dims / 2])`: Hugging Face checkpoints, and GGUF of the NeoX kind.
+    /// `(x[i], x[i + dims / 2])`: Hugging Face checkpoints, and GGUF of the NeoX kind.
     Halves,
     /// `(x[2i], x[2i + 1])`: GGUF files of the Llama family, whose rows are permuted to suit.
     Neighbours,
+}
+
+/// How the heads of a row are rotated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rotation {
+    /// Rows of `dims` values: the cosines of a position's angles, then their sines. A row of the step
+    /// takes the row of its position, counted from its sequence's first row in the table.
+    pub table: WeightId,
+    /// Which values form a pair.
+    pub pairing: Pairing,
+    /// Values of a head that are rotated; even.
+    pub dims: usize,
 }
 
 /// Rotates queries in place, and stores rotated keys and plain values in the cache.
@@ -26,12 +38,8 @@ pub struct RotaryStore {
     pub k: BufferId,
     /// Tokens × kv_heads·head_dim.
     pub v: BufferId,
-    /// `positions × rotary_dims`: the cosines of a position's angles, then their sines.
-    pub table: WeightId,
-    /// Which values form a pair.
-    pub pairing: Pairing,
-    /// Values of a head that are rotated; even.
-    pub rotary_dims: usize,
+    /// How heads are rotated; not at all if `None`.
+    pub rotation: Option<Rotation>,
     /// The layer whose cache receives keys and values.
     pub layer: usize,
     /// Query heads.
@@ -44,11 +52,10 @@ impl RotaryStore {
         shapes.buffer(self.q, Rows::Tokens, self.heads * cache.head_dim)?;
         shapes.buffer(self.k, Rows::Tokens, cache.width())?;
         shapes.buffer(self.v, Rows::Tokens, cache.width())?;
-        shapes.weight(
-            self.table,
-            shapes.weights[self.table.0].rows,
-            self.rotary_dims,
-        )
+        let Some(Rotation { table, dims, .. }) = self.rotation else {
+            return Ok(());
+        };
+        shapes.weight(table, shapes.weights[table.0].rows, dims)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use decant::{
     exec::{Executor, Reference, TapeId, gpu::GpuOptions},
-    ops::{Attention, CacheSpec, CacheType, Op, Pairing, RotaryStore},
+    ops::{Attention, CacheSpec, CacheType, Op, Pairing, RotaryStore, Rotation},
     tape::Step,
 };
 use pollster::block_on;
@@ -21,10 +21,10 @@ pub const FORMS: [&str; 2] = ["attention", "attention_split"];
 /// the weights and the sum of `positions` products round as sums do, and exp by a few units. Rotated keys
 /// differ by 2ε before they are stored, and where that crosses the middle between two halves, an entry of
 /// an F16 cache differs by 2⁻¹¹ and a score by that times the query's largest value, for which a quarter of
-/// the entries is assumed.
+/// the entries is assumed. A cap makes no score further off, but for 8ε of itself, at most `head_dim`.
 pub fn tolerance(dtype: &CacheType, head_dim: usize, positions: usize) -> f64 {
     let eps = f64::from(f32::EPSILON);
-    let score = (head_dim as f64 + 1.0) * eps / 2.0 * head_dim as f64 + 4.0 * eps * head_dim as f64;
+    let score = (head_dim as f64 + 1.0) * eps / 2.0 * head_dim as f64 + 8.0 * eps * head_dim as f64;
     let rounding = match dtype {
         CacheType::F32 => 0.0,
         CacheType::F16 => 2f64.powi(-11) * (head_dim as f64 / 4.0).sqrt(),
@@ -39,6 +39,8 @@ pub struct Case {
     pub lengths: Vec<(usize, usize)>,
     /// What queries are multiplied by.
     pub scale: f32,
+    pub window: Option<usize>,
+    pub cap: Option<f32>,
 }
 
 /// Fills the cache with one step for each sequence, then compares a ragged step of all.
@@ -73,9 +75,11 @@ fn check(options: GpuOptions, case: &Case) {
         q,
         k,
         v,
-        table,
-        pairing: Pairing::Halves,
-        rotary_dims: 2,
+        rotation: Some(Rotation {
+            table,
+            pairing: Pairing::Halves,
+            dims: 2,
+        }),
         layer: 0,
         heads: case.heads,
     }));
@@ -85,6 +89,8 @@ fn check(options: GpuOptions, case: &Case) {
         layer: 0,
         heads: case.heads,
         scale: 1.0,
+        window: case.window,
+        cap: case.cap,
         out,
     }));
     let tables = shuffled_tables(&mut scene, case);
@@ -187,6 +193,8 @@ fn every_form_over_heads_and_cache_types() {
                     cache: cache(kv_heads, head_dim, dtype, 4),
                     lengths: vec![(0, 1), (9, 1), (3, 5)],
                     scale: 1.0,
+                    window: None,
+                    cap: None,
                 };
                 check(only(form), &case);
             }
@@ -203,6 +211,8 @@ fn contexts_around_pages_and_parts() {
                 cache: cache(3, 64, CacheType::F32, 16),
                 lengths: vec![(past, 1)],
                 scale: 1.0,
+                window: None,
+                cap: None,
             };
             check(only(form), &case);
         }
@@ -217,6 +227,8 @@ fn prefill_in_chunks_of_ragged_sequences() {
             cache: cache(2, 32, CacheType::F16, 8),
             lengths: vec![(0, 40), (31, 1), (7, 17), (0, 1), (64, 3)],
             scale: 1.0,
+            window: None,
+            cap: None,
         };
         check(only(form), &case);
     }
@@ -231,6 +243,37 @@ fn large_scores_neither_overflow_nor_vanish() {
             cache: cache(3, 64, CacheType::F32, 16),
             lengths: vec![(40, 6)],
             scale: 1000.0,
+            window: None,
+            cap: None,
+        };
+        check(only(form), &case);
+    }
+}
+
+#[test]
+fn windows_and_caps() {
+    for form in FORMS {
+        for window in [1, 2, 4, 5, 16, 17, 63, 64, 65, 66, 1000] {
+            let case = Case {
+                heads: 6,
+                cache: cache(2, 16, CacheType::F32, 4),
+                lengths: vec![(64, 1), (3, 5), (0, 2), (5, 30)],
+                scale: 1.0,
+                window: Some(window),
+                cap: None,
+            };
+            check(only(form), &case);
+            let cap = Some(1.5);
+            check(only(form), &Case { cap, ..case });
+        }
+        // Scores far above the cap: all but equal, and finite.
+        let case = Case {
+            heads: 3,
+            cache: cache(3, 64, CacheType::F32, 16),
+            lengths: vec![(40, 6)],
+            scale: 1000.0,
+            window: None,
+            cap: Some(50.0),
         };
         check(only(form), &case);
     }
@@ -255,9 +298,11 @@ fn nan_is_not_hidden() {
             q,
             k,
             v,
-            table,
-            pairing: Pairing::Halves,
-            rotary_dims: 2,
+            rotation: Some(Rotation {
+                table,
+                pairing: Pairing::Halves,
+                dims: 2,
+            }),
             layer: 0,
             heads: 1,
         }));
@@ -267,6 +312,8 @@ fn nan_is_not_hidden() {
             layer: 0,
             heads: 1,
             scale: 1.0,
+            window: None,
+            cap: None,
             out,
         }));
         let step = Step {

@@ -23,6 +23,8 @@ fn scene() -> Scene {
         x,
         weight,
         bias: None,
+        scale: 1.0,
+        activation: None,
         residual: None,
         out,
     }));

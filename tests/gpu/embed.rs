@@ -2,7 +2,7 @@
 
 use decant::{
     exec::{Reference, gpu::GpuOptions},
-    ops::{Embed, Op},
+    ops::{Embed, Lookup, Op},
     tape::Step,
     tensor::DType,
 };
@@ -15,11 +15,38 @@ use crate::{
 
 /// Looks tokens up on both executors; values are copied or dequantised by one or two roundings.
 fn check(dtype: DType, vocabulary: usize, columns: usize, rows: usize, options: GpuOptions) {
+    check_scaled(dtype, [vocabulary, columns, rows], options, 1.0, false);
+}
+
+/// With `positions`, the row of a table is added to the scaled row of the token.
+fn check_scaled(
+    dtype: DType,
+    [vocabulary, columns, rows]: [usize; 3],
+    options: GpuOptions,
+    scale: f32,
+    positions: bool,
+) {
     let Some(mut gpu) = gpu(options) else { return };
     let mut scene = Scene::new(rows, (vocabulary * columns + rows) as u64);
     let weight = scene.random_weight(dtype, vocabulary, columns);
     let out = scene.buffer("out", columns);
-    scene.op(Op::Embed(Embed { weight, out }));
+    scene.op(Op::Embed(Embed {
+        weight,
+        lookup: Lookup::Token,
+        scale,
+        add: false,
+        out,
+    }));
+    if positions {
+        let weight = scene.random_weight(dtype, vocabulary, columns);
+        scene.op(Op::Embed(Embed {
+            weight,
+            lookup: Lookup::Position,
+            scale: 1.0,
+            add: true,
+            out,
+        }));
+    }
     let tokens = (0..rows)
         .map(|_| scene.random.below(vocabulary) as u32)
         .collect();
@@ -33,12 +60,25 @@ fn check(dtype: DType, vocabulary: usize, columns: usize, rows: usize, options: 
         scene.load(&mut gpu).await.unwrap();
         let expected = scene.run(&reference, &step, out).await.unwrap();
         let actual = scene.run(&gpu, &step, out).await.unwrap();
-        // At most two roundings, of a product and a sum of magnitude 2 at most.
+        // At most two roundings, of a product and a sum of magnitude 2 at most; with a factor, one more and
+        // as much larger; with positions, as much again and a sum.
+        let epsilon = f64::from(f32::EPSILON);
         let rounding = match dtype.block_len() {
             1 => 0.0,
-            _ => 4.0 * f64::from(f32::EPSILON),
+            _ => 4.0 * epsilon,
         };
-        let what = format!("{} {vocabulary}×{columns}, {rows} rows", dtype.name());
+        let rounding = match scale == 1.0 {
+            true => rounding,
+            false => (rounding + 2.0 * epsilon) * f64::from(scale),
+        };
+        let rounding = match positions {
+            true => 2.0 * rounding + (2.0 + 2.0 * f64::from(scale)) * epsilon,
+            false => rounding,
+        };
+        let what = format!(
+            "{} {vocabulary}×{columns}, {rows} rows, {scale}, {positions}",
+            dtype.name()
+        );
         assert_close(&what, &expected, &actual, &vec![rounding; expected.len()]);
     });
 }
@@ -72,4 +112,19 @@ fn a_matrix_of_several_parts() {
         };
         check(dtype, 3000, 96, 40, options);
     }
+}
+
+#[test]
+fn scaled_rows_and_learned_positions() {
+    for dtype in DType::ALL {
+        for positions in [false, true] {
+            check_scaled(dtype, [70, 96, 37], only("embed"), 6.9282, positions);
+        }
+    }
+    check_scaled(DType::F16, [70, 13, 9], only("embed"), 1.0, true);
+    let parts = GpuOptions {
+        binding_limit: Some(64 << 10),
+        ..Default::default()
+    };
+    check_scaled(DType::F32, [900, 96, 40], parts, 0.5, true);
 }

@@ -9,7 +9,7 @@ mod device;
 mod embed;
 mod gated_matmul;
 mod matmul;
-mod rms_norm;
+mod norm;
 mod rotary_store;
 mod select_rows;
 mod tape;

@@ -2,7 +2,7 @@
 
 use decant::{
     exec::{Reference, gpu::GpuOptions},
-    ops::{MatMul, Op},
+    ops::{Activation, MatMul, Op},
     tensor::DType,
 };
 use pollster::block_on;
@@ -18,10 +18,12 @@ use crate::{
 
 const FORMS: [&str; 3] = ["matmul_vector", "matmul_tile", "matmul_workgroup"];
 
-/// What is added to the product.
+/// What happens to the product.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Extras {
     bias: bool,
+    scale: f32,
+    activation: Option<Activation>,
     residual: Option<Residual>,
 }
 
@@ -33,6 +35,8 @@ enum Residual {
 
 const NONE: Extras = Extras {
     bias: false,
+    scale: 1.0,
+    activation: None,
     residual: None,
 };
 
@@ -68,11 +72,16 @@ fn check(
         x,
         weight,
         bias,
+        scale: extras.scale,
+        activation: extras.activation,
         residual,
         out,
     }));
     let matrix = scene.matrix(weight);
-    let allowed = tolerances(dtype, &x_values, &matrix, inputs, 6.0);
+    let mut allowed = tolerances(dtype, &x_values, &matrix, inputs, 6.0);
+    // The residual is divided and multiplied by the scale on its way.
+    let factor = f64::from(extras.scale.max(1.0));
+    allowed.iter_mut().for_each(|allowed| *allowed *= factor);
     let step = plain_step(rows);
     block_on(async {
         let mut reference = Reference::new();
@@ -80,6 +89,9 @@ fn check(
         scene.load(&mut gpu).await.unwrap();
         let expected = scene.run(&reference, &step, out).await.unwrap();
         let actual = scene.run(&gpu, &step, out).await.unwrap();
+        if let Some(activation) = extras.activation {
+            activated(activation, &expected, &mut allowed);
+        }
         let what = format!(
             "{:?} {} {rows}×{inputs}→{outputs} {extras:?}",
             options.forms,
@@ -87,6 +99,26 @@ fn check(
         );
         assert_close(&what, &expected, &actual, &allowed);
     });
+}
+
+/// Widens the tolerances of products to those of their activations.
+///
+/// Slopes are at most 1.2, that of the square 2·√square. WGSL allows exp 3 + 2·|x| units in the last place
+/// and division 2.5, and the functions add a few; products here are below 60 in magnitude, and where exp
+/// matters below 20. The error function is off by 1.5·10⁻⁷, for which a product of 60 counts half.
+fn activated(activation: Activation, expected: &[f32], allowed: &mut [f64]) {
+    let epsilon = f64::from(f32::EPSILON);
+    for (allowed, &y) in allowed.iter_mut().zip(expected) {
+        let y = f64::from(y.abs());
+        let (slope, own) = match activation {
+            Activation::ReluSquared => (2.0 * y.sqrt() + *allowed, 2.0 * epsilon * y),
+            Activation::Relu => (1.0, 0.0),
+            Activation::SoftCap(cap) => (1.0, f64::from(cap) * 50.0 * epsilon),
+            Activation::Silu => (1.2, (y + 1.0) * 50.0 * epsilon),
+            Activation::Gelu | Activation::GeluTanh => (1.2, (y + 1.0) * 50.0 * epsilon),
+        };
+        *allowed = *allowed * slope + own + 1e-30;
+    }
 }
 
 /// One for each output of each row. Quantised kernels may add a block's products of quants before they
@@ -148,8 +180,48 @@ fn bias_and_residual() {
                     6,
                     64,
                     75,
-                    Extras { bias, residual },
+                    Extras {
+                        bias,
+                        residual,
+                        ..NONE
+                    },
                 );
+            }
+        }
+    }
+}
+
+#[test]
+fn scaled_and_activated() {
+    use Activation::{Gelu, GeluTanh, Relu, ReluSquared, Silu, SoftCap};
+    for form in FORMS {
+        for residual in [Residual::Out, Residual::Other] {
+            let extras = Extras {
+                bias: true,
+                scale: 0.6,
+                residual: Some(residual),
+                ..NONE
+            };
+            check(only(form), DType::F32, 6, 64, 75, extras);
+            let scale = 7.5;
+            check(
+                only(form),
+                DType::Q8_0,
+                6,
+                64,
+                75,
+                Extras { scale, ..extras },
+            );
+        }
+        for activation in [Silu, Gelu, GeluTanh, Relu, ReluSquared, SoftCap(4.0)] {
+            for scale in [1.0, 0.25] {
+                let extras = Extras {
+                    bias: true,
+                    scale,
+                    activation: Some(activation),
+                    ..NONE
+                };
+                check(only(form), DType::F32, 7, 48, 75, extras);
             }
         }
     }
@@ -188,6 +260,7 @@ fn a_matrix_of_several_parts() {
         let extras = Extras {
             bias: true,
             residual: Some(Residual::Out),
+            ..NONE
         };
         check(options, dtype, 3, 96, 1000, extras);
         check(options, dtype, 9, 96, 1000, extras);
@@ -230,6 +303,8 @@ fn partial_sums_beyond_half_precision() {
                 x,
                 weight,
                 bias: None,
+                scale: 1.0,
+                activation: None,
                 residual: None,
                 out,
             }));

@@ -5,7 +5,7 @@
 
 use decant::{
     exec::Reference,
-    ops::{Attention, BufferId, CacheSpec, CacheType, Op, Pairing, RotaryStore},
+    ops::{Attention, BufferId, CacheSpec, CacheType, Op, Pairing, RotaryStore, Rotation},
     tape::Step,
 };
 use pollster::block_on;
@@ -19,6 +19,7 @@ struct Case {
     heads: usize,
     kv_heads: usize,
     head_dim: usize,
+    /// Values that are rotated; none at all if 0.
     rotary_dims: usize,
     pairing: Pairing,
     dtype: CacheType,
@@ -53,14 +54,23 @@ fn scene(case: &Case, rows: usize) -> (Scene, BufferId, BufferId) {
             [cosines, sines].concat()
         })
         .collect();
-    let table = scene.values(POSITIONS, &angles);
+    let table = scene.values(
+        POSITIONS,
+        if angles.is_empty() {
+            &[0.0; POSITIONS]
+        } else {
+            &angles
+        },
+    );
     scene.op(Op::RotaryStore(RotaryStore {
         q,
         k,
         v,
-        table,
-        pairing: case.pairing,
-        rotary_dims: case.rotary_dims,
+        rotation: (case.rotary_dims > 0).then_some(Rotation {
+            table,
+            pairing: case.pairing,
+            dims: case.rotary_dims,
+        }),
         layer: 1,
         heads: case.heads,
     }));
@@ -70,6 +80,8 @@ fn scene(case: &Case, rows: usize) -> (Scene, BufferId, BufferId) {
         layer: 1,
         heads: case.heads,
         scale: 1.0,
+        window: None,
+        cap: None,
         out,
     }));
     (scene, q, out)
@@ -93,6 +105,8 @@ fn check(case: Case, rows: usize) {
                     .collect()
             })
             .collect(),
+        // The third sequence turns by the angles of later positions.
+        angles: vec![0, 0, 20],
     };
     block_on(async {
         let mut reference = Reference::new();
@@ -129,6 +143,7 @@ fn both_pairings_and_cache_types_over_tails() {
                 (4, 2, 12, 12),
                 (3, 3, 5, 4),
                 (3, 1, 7, 2),
+                (2, 1, 6, 0),
                 (9, 3, 64, 64),
                 (2, 2, 80, 32),
             ] {
@@ -169,6 +184,7 @@ fn stored_values_are_exact() {
             slots: vec![0],
             outputs: Vec::new(),
             tables: vec![vec![5]],
+            angles: Vec::new(),
         };
         block_on(async {
             let mut reference = Reference::new();

@@ -122,6 +122,7 @@ fn a_fork_writes_to_its_own_copy_of_a_page() {
                 .map(|n| n * (to - from) - 1)
                 .collect(),
             tables: tables.iter().map(|table| table.to_vec()).collect(),
+            angles: Vec::new(),
         };
         // Sequence 0 fills one page and half of the next; sequence 1 shares the first and copies the second.
         logits(&gpu, &step(&[0], 0, 6, &[&[2, 9]]));
@@ -173,8 +174,8 @@ fn a_step_costs_one_submit_and_its_dispatches() {
     let after = gpu.counters();
     // A dispatch for every operation and one more for each of the two layers' gates and attention.
     let dispatches = scene.tape.ops.len() as u64 + 4;
-    // 4 words of counts, 4 for each of up to 24 rows, 3 tables of 8 pages.
-    let uploaded = 4 * (4 + 4 * 24 + 3 * 8);
+    // 4 words of counts, 4 for each of up to 24 rows, 3 first rows of angles, 3 tables of 8 pages.
+    let uploaded = 4 * (4 + 4 * 24 + 3 + 3 * 8);
     let expected = Counters {
         forwards: before.forwards + 5,
         dispatches: before.dispatches + 5 * dispatches,

@@ -49,6 +49,7 @@ fn logits(executor: &Reference, ids: &[u32], chunk: usize) -> Vec<f32> {
             slots: vec![0; tokens.len()],
             outputs: (0..rows).collect(),
             tables: vec![table.clone()],
+            angles: Vec::new(),
         };
         let tape = TapeId(usize::from(chunk > 1));
         all.extend(block_on(executor.forward(tape, &step)).unwrap());

@@ -3,7 +3,7 @@
 use decant::{
     error::Result,
     exec::{Allocation, Executor, TapeId},
-    ops::{BufferId, BufferSpec, CacheSpec, CacheType, Embed, Op, Rows, WeightId},
+    ops::{BufferId, BufferSpec, CacheSpec, CacheType, Embed, Lookup, Op, Rows, WeightId},
     tape::{Step, Tape},
     tensor::{DType, Matrix, WeightSpec, dequantise},
 };
@@ -92,7 +92,13 @@ impl Scene {
     pub fn input(&mut self, name: &str, columns: usize, values: &[f32]) -> BufferId {
         let weight = self.values(values.len() / columns, values);
         let out = self.buffer(name, columns);
-        self.op(Op::Embed(Embed { weight, out }));
+        self.op(Op::Embed(Embed {
+            weight,
+            lookup: Lookup::Token,
+            scale: 1.0,
+            add: false,
+            out,
+        }));
         out
     }
 
@@ -159,6 +165,7 @@ pub fn plain_step(rows: usize) -> Step {
         slots: vec![0; rows],
         outputs: Vec::new(),
         tables: vec![all],
+        angles: Vec::new(),
     }
 }
 

@@ -3,7 +3,7 @@
 use decant::{
     ops::{
         Activation, Attention, BufferId, BufferSpec, CacheSpec, CacheType, Embed, GatedMatMul,
-        MatMul, Op, Pairing, RmsNorm, RotaryStore, Rows, SelectRows,
+        Lookup, MatMul, Norm, Op, Pairing, RotaryStore, Rotation, Rows, SelectRows,
     },
     tape::Step,
     tensor::DType,
@@ -82,6 +82,9 @@ pub fn transformer(sizes: &Sizes, max_rows: usize) -> Scene {
     let hidden = scene.buffer("hidden", sizes.hidden);
     scene.op(Op::Embed(Embed {
         weight: embedding,
+        lookup: Lookup::Token,
+        scale: 1.0,
+        add: false,
         out: hidden,
     }));
     for layer in 0..2 {
@@ -93,9 +96,11 @@ pub fn transformer(sizes: &Sizes, max_rows: usize) -> Scene {
             q,
             k,
             v,
-            table,
-            pairing: Pairing::Halves,
-            rotary_dims: rotary,
+            rotation: Some(Rotation {
+                table,
+                pairing: Pairing::Halves,
+                dims: rotary,
+            }),
             layer,
             heads: sizes.heads,
         }));
@@ -105,6 +110,8 @@ pub fn transformer(sizes: &Sizes, max_rows: usize) -> Scene {
             layer,
             heads: sizes.heads,
             scale: 1.0 / (sizes.head_dim as f32).sqrt(),
+            window: None,
+            cap: None,
             out: mixed,
         }));
         residual(&mut scene, sizes.dtype, mixed, hidden);
@@ -116,6 +123,7 @@ pub fn transformer(sizes: &Sizes, max_rows: usize) -> Scene {
             x: normed,
             gate,
             up,
+            biases: [None; 2],
             activation: Activation::Silu,
             out,
         }));
@@ -136,6 +144,8 @@ pub fn transformer(sizes: &Sizes, max_rows: usize) -> Scene {
         x: kept,
         weight: embedding,
         bias: None,
+        scale: 1.0,
+        activation: None,
         residual: None,
         out: logits,
     }));
@@ -156,10 +166,14 @@ fn norm(scene: &mut Scene, x: BufferId, name: &str) -> BufferId {
     let columns = scene.tape.buffers[x.0].columns;
     let weight = scene.random_weight(DType::F32, 1, columns);
     let out = scene.buffer(name, columns);
-    scene.op(Op::RmsNorm(RmsNorm {
+    scene.op(Op::Norm(Norm {
         x,
+        groups: 1,
+        centred: false,
         weight,
+        bias: None,
         epsilon: 1e-5,
+        add: false,
         out,
     }));
     out
@@ -181,6 +195,8 @@ fn linear(
         x,
         weight,
         bias,
+        scale: 1.0,
+        activation: None,
         residual: None,
         out,
     }));
@@ -198,6 +214,8 @@ fn residual(scene: &mut Scene, dtype: DType, x: BufferId, hidden: BufferId) {
         x,
         weight,
         bias: None,
+        scale: 1.0,
+        activation: None,
         residual: Some(hidden),
         out: hidden,
     }));

@@ -121,23 +121,42 @@ impl MatMulForm {
     }
 }
 
-/// A form of RMS normalisation: its kernel, whether it has barriers, and its grid.
-pub(super) fn rms_norm(adapter: Adapter) -> Vec<(&'static Kernel, bool, Variant, Grid)> {
+/// A form of normalisation: the stem of its kernels, whether it has barriers, and its grid.
+pub(super) struct NormForm {
+    pub name: &'static str,
+    pub barriers: bool,
+    pub variant: Variant,
+    pub grid: Grid,
+}
+
+/// Normalisation of `groups` groups of a row, which are whole quads or not.
+pub(super) fn norm(
+    adapter: Adapter,
+    groups: usize,
+    whole_quads: bool,
+    centred: bool,
+) -> Vec<NormForm> {
     let lanes = adapter.lanes;
-    let thread = &kernels::RMS_NORM;
-    let workgroup = &kernels::RMS_NORM_WORKGROUP;
+    let items = usize::from(!whole_quads);
+    let form = |name, barriers, kernel, lanes, grid| NormForm {
+        name,
+        barriers,
+        variant: with_lanes(kernel, vec![("CENTRED", f64::from(centred))], lanes),
+        grid,
+    };
+    let each = Grid::Items {
+        items: groups,
+        lanes,
+    };
+    let together = Grid::Groups { groups };
     let mut forms = vec![
-        (
-            thread,
-            false,
-            with_lanes(thread, vec![], lanes),
-            Grid::Items { items: 1, lanes },
-        ),
-        (
-            workgroup,
+        form("norm", false, &kernels::NORM[items], lanes, each),
+        form(
+            "norm_workgroup",
             true,
-            with_lanes(workgroup, vec![], 64),
-            Grid::Groups { groups: 1 },
+            &kernels::NORM_WORKGROUP[items],
+            64,
+            together,
         ),
     ];
     if !adapter.software {

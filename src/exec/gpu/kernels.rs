@@ -5,7 +5,7 @@
 //! parses and validates each kernel, and a browser compiles it.
 
 use super::params::{
-    AttentionMergeParams, AttentionParams, EmbedParams, MatMulParams, RmsNormParams,
+    AttentionMergeParams, AttentionParams, EmbedParams, MatMulParams, NormParams,
     RotaryStoreParams, Scalar, SelectRowsParams,
 };
 use crate::{ops::CacheType, tensor::DType};
@@ -55,12 +55,8 @@ pub const ENTRY: &str = "main";
 pub fn kernels() -> impl Iterator<Item = &'static Kernel> {
     let by_format = [&MATMUL_VECTOR, &MATMUL_TILE, &MATMUL_WORKGROUP, &EMBED];
     let by_cache = [&ROTARY_STORE, &ATTENTION, &ATTENTION_SPLIT];
-    let plain = [
-        &RMS_NORM,
-        &RMS_NORM_WORKGROUP,
-        &SELECT_ROWS,
-        &ATTENTION_MERGE,
-    ];
+    let plain = [&SELECT_ROWS, &ATTENTION_MERGE];
+    let plain = NORM.iter().chain(&NORM_WORKGROUP).chain(plain);
     let by_format = by_format.into_iter().flatten();
     by_format.chain(by_cache.into_iter().flatten()).chain(plain)
 }
@@ -156,12 +152,17 @@ const MATMUL: [Binding; 7] = [
     read(6),
     write(7),
 ];
+const NORM_BINDINGS: [Binding; 5] = [read(1), read(2), read(3), read(4), write(5)];
 const MATMUL_PLAIN: [Binding; 6] = [read(1), read(2), read(3), read(5), read(6), write(7)];
 
 pub(super) static MATMUL_VECTOR: ByFormat = by_format!(
     "matmul_vector",
     MatMulParams,
-    ["matmul_vector.wgsl", "lib/matmul.wgsl"],
+    [
+        "matmul_vector.wgsl",
+        "lib/matmul.wgsl",
+        "lib/activation.wgsl"
+    ],
     MATMUL_PLAIN,
     MATMUL,
     ["LANES"]
@@ -169,7 +170,7 @@ pub(super) static MATMUL_VECTOR: ByFormat = by_format!(
 pub(super) static MATMUL_TILE: ByFormat = by_format!(
     "matmul_tile",
     MatMulParams,
-    ["matmul_tile.wgsl", "lib/matmul.wgsl"],
+    ["matmul_tile.wgsl", "lib/matmul.wgsl", "lib/activation.wgsl"],
     MATMUL_PLAIN,
     MATMUL,
     ["LANES"]
@@ -177,7 +178,11 @@ pub(super) static MATMUL_TILE: ByFormat = by_format!(
 pub(super) static MATMUL_WORKGROUP: ByFormat = by_format!(
     "matmul_workgroup",
     MatMulParams,
-    ["matmul_workgroup.wgsl", "lib/matmul.wgsl"],
+    [
+        "matmul_workgroup.wgsl",
+        "lib/matmul.wgsl",
+        "lib/activation.wgsl"
+    ],
     MATMUL_PLAIN,
     MATMUL,
     ["LANES"]
@@ -190,22 +195,52 @@ pub(super) static EMBED: ByFormat = by_format!(
     [read(1), read(3), read(4), write(7)],
     ["LANES"]
 );
-pub(super) static RMS_NORM: Kernel = kernel!(
-    "rms_norm",
-    "",
-    ["rms_norm.wgsl", "lib/rms_norm.wgsl"],
-    RmsNormParams,
-    [read(1), read(2), read(3), write(4)],
-    ["LANES"]
-);
-pub(super) static RMS_NORM_WORKGROUP: Kernel = kernel!(
-    "rms_norm_workgroup",
-    "",
-    ["rms_norm_workgroup.wgsl", "lib/rms_norm.wgsl"],
-    RmsNormParams,
-    [read(1), read(2), read(3), write(4)],
-    ["LANES"]
-);
+/// By quads, and by single values for groups that are no whole quads.
+pub(super) static NORM: [Kernel; 2] = [
+    kernel!(
+        "norm",
+        ".quads",
+        ["norm.wgsl", "lib/norm.wgsl", "lib/norm_quads.wgsl"],
+        NormParams,
+        NORM_BINDINGS,
+        ["LANES", "CENTRED"]
+    ),
+    kernel!(
+        "norm",
+        ".values",
+        ["norm.wgsl", "lib/norm.wgsl", "lib/norm_values.wgsl"],
+        NormParams,
+        NORM_BINDINGS,
+        ["LANES", "CENTRED"]
+    ),
+];
+/// As [`NORM`].
+pub(super) static NORM_WORKGROUP: [Kernel; 2] = [
+    kernel!(
+        "norm_workgroup",
+        ".quads",
+        [
+            "norm_workgroup.wgsl",
+            "lib/norm.wgsl",
+            "lib/norm_quads.wgsl"
+        ],
+        NormParams,
+        NORM_BINDINGS,
+        ["LANES", "CENTRED"]
+    ),
+    kernel!(
+        "norm_workgroup",
+        ".values",
+        [
+            "norm_workgroup.wgsl",
+            "lib/norm.wgsl",
+            "lib/norm_values.wgsl"
+        ],
+        NormParams,
+        NORM_BINDINGS,
+        ["LANES", "CENTRED"]
+    ),
+];
 pub(super) static SELECT_ROWS: Kernel = kernel!(
     "select_rows",
     "",

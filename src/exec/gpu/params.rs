@@ -45,26 +45,30 @@ params! {
     /// `lib/matmul.wgsl`.
     MatMulParams {
         rows_at: u32, columns: u32, blocks: u32, outputs: u32, first: u32, quants: u32, scales: u32,
-        has_bias: u32, bias: u32, join: u32, x_stride: u32, out_stride: u32,
+        has_bias: u32, bias: u32, join: u32, x_stride: u32, out_stride: u32, activation: u32, cap: f32,
+        scale: f32,
     }
     /// `embed.wgsl`.
     EmbedParams {
-        tokens: u32, columns: u32, blocks: u32, outputs: u32, first: u32, quants: u32, scales: u32,
-        out_stride: u32,
+        indices: u32, columns: u32, blocks: u32, outputs: u32, first: u32, quants: u32, scales: u32,
+        out_stride: u32, add: u32, scale: f32,
     }
-    /// `lib/rms_norm.wgsl`.
-    RmsNormParams { rows_at: u32, columns: u32, stride: u32, weight: u32, epsilon: f32 }
+    /// `lib/norm.wgsl`.
+    NormParams {
+        rows_at: u32, groups: u32, size: u32, items: u32, stride: u32, weight: u32, weight_items: u32,
+        bias: u32, has_bias: u32, add: u32, epsilon: f32,
+    }
     /// `select_rows.wgsl`.
     SelectRowsParams { outputs: u32, stride: u32 }
     /// `rotary_store.wgsl`.
     RotaryStoreParams {
-        positions: u32, slots: u32, tables: u32, pages: u32, page_size: u32, heads: u32, kv_heads: u32,
-        head_dim: u32, quads: u32, rotary_dims: u32, table: u32, q_stride: u32, kv_stride: u32,
+        positions: u32, slots: u32, angles: u32, tables: u32, pages: u32, page_size: u32, heads: u32,
+        kv_heads: u32, head_dim: u32, quads: u32, rotary_dims: u32, table: u32, q_stride: u32, kv_stride: u32,
     }
     /// `lib/attention.wgsl`.
     AttentionParams {
         positions: u32, slots: u32, tables: u32, pages: u32, page_size: u32, heads: u32, kv_heads: u32,
-        head_dim: u32, quads: u32, stride: u32, splits: u32, scale: f32,
+        head_dim: u32, quads: u32, stride: u32, splits: u32, window: u32, scale: f32, cap: f32,
     }
     /// `attention_merge.wgsl`.
     AttentionMergeParams { heads: u32, quads: u32, splits: u32, stride: u32 }

@@ -6,28 +6,26 @@ use super::{
         forms::{self, SPLITS},
         kernels,
         params::{AttentionMergeParams, AttentionParams, Params, RotaryStoreParams},
+        placement::Place,
     },
     Lowering, only,
 };
 use crate::{
     error::{Error, Result},
-    ops::{Attention, Pairing, RotaryStore, Rows},
+    ops::{Attention, Pairing, RotaryStore, Rotation, Rows},
     tensor::DType,
 };
 
 impl Lowering<'_> {
     pub(super) fn rotary_store(&self, op: &RotaryStore) -> Result<Operation> {
         let cache = self.cache;
-        let table = self.only_place(op.table)?;
-        if self.placed[op.table.0].dtype != DType::F32 {
-            let name = &self.specs[op.table.0].name;
-            return Err(Error::internal(format!(
-                "{name}: a table of angles must be F32"
-            )));
-        }
+        let table = op.rotation.map(|rotation| self.angles(&rotation));
+        let table = table.transpose()?;
         let quads = quads(&cache);
-        let items = op.heads * (op.rotary_dims / 2) + cache.kv_heads * quads;
-        let neighbours = f64::from(op.pairing == Pairing::Neighbours);
+        let dims = op.rotation.map_or(0, |rotation| rotation.dims);
+        let items = op.heads * (dims / 2) + cache.kv_heads * quads;
+        let pairing = op.rotation.map(|rotation| rotation.pairing);
+        let neighbours = f64::from(pairing == Some(Pairing::Neighbours));
         let kernel = kernels::ROTARY_STORE.of(cache.dtype);
         let (variant, grid) = forms::by_items(kernel, vec![("NEIGHBOURS", neighbours)], items);
         let dispatch = Dispatch {
@@ -35,6 +33,7 @@ impl Lowering<'_> {
             params: RotaryStoreParams {
                 positions: self.layout.positions() as u32,
                 slots: self.layout.slots() as u32,
+                angles: self.layout.angles() as u32,
                 tables: self.layout.tables() as u32,
                 pages: self.layout.pages as u32,
                 page_size: cache.page_size as u32,
@@ -42,8 +41,8 @@ impl Lowering<'_> {
                 kv_heads: cache.kv_heads as u32,
                 head_dim: cache.head_dim as u32,
                 quads: quads as u32,
-                rotary_dims: op.rotary_dims as u32,
-                table: table.word as u32,
+                rotary_dims: dims as u32,
+                table: table.map_or(0, |table| table.word as u32),
                 q_stride: self.stride(op.q),
                 kv_stride: self.stride(op.k),
             }
@@ -53,13 +52,27 @@ impl Lowering<'_> {
                 (2, Slot::Activation(op.q)),
                 (3, Slot::Activation(op.k)),
                 (4, Slot::Activation(op.v)),
-                (5, Slot::Weights(table.buffer)),
+                (
+                    5,
+                    table.map_or(Slot::Nothing, |table| Slot::Weights(table.buffer)),
+                ),
                 (6, Slot::Keys(op.layer)),
                 (7, Slot::Values(op.layer)),
             ],
             grid,
         };
         Ok(only("rotary_store", Rows::Tokens, vec![dispatch]))
+    }
+
+    /// Where a table of angles lies.
+    fn angles(&self, rotation: &Rotation) -> Result<Place> {
+        if self.placed[rotation.table.0].dtype != DType::F32 {
+            let name = &self.specs[rotation.table.0].name;
+            return Err(Error::internal(format!(
+                "{name}: a table of angles must be F32"
+            )));
+        }
+        self.only_place(rotation.table)
     }
 
     pub(super) fn attention(&self, op: &Attention) -> Result<Operation> {
@@ -118,6 +131,7 @@ impl Lowering<'_> {
         out: Slot,
     ) -> Dispatch {
         let cache = self.cache;
+        let window = op.window.unwrap_or(usize::MAX).min(u32::MAX as usize);
         Dispatch {
             variant,
             params: AttentionParams {
@@ -132,7 +146,9 @@ impl Lowering<'_> {
                 quads: quads(&cache) as u32,
                 stride: self.stride(op.q),
                 splits: SPLITS as u32,
+                window: window as u32,
                 scale: op.scale,
+                cap: op.cap.unwrap_or(0.0),
             }
             .words(),
             slots: vec![

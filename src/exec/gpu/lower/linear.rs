@@ -32,6 +32,8 @@ struct Product<'a> {
     out: Slot,
     out_columns: usize,
     join: Join,
+    scale: f32,
+    activation: Option<Activation>,
 }
 
 /// Outputs that are measured: enough for every form, few enough for every adapter.
@@ -53,6 +55,8 @@ impl Lowering<'_> {
             out: Slot::Activation(op.out),
             out_columns: self.tape.buffers[op.out.0].columns,
             join,
+            scale: op.scale,
+            activation: op.activation,
         };
         Ok(self.products(&[product]))
     }
@@ -60,25 +64,28 @@ impl Lowering<'_> {
     /// The gate's product goes to the scratch buffer, and gates the other branch from there.
     pub(super) fn gated_matmul(&self, op: &GatedMatMul) -> Result<Operation> {
         self.distinct(op.x, op.out)?;
-        let Activation::Silu = op.activation;
-        let product = |weight: WeightId, residual, out, join| Product {
+        let bias = |bias: Option<WeightId>| bias.map(|bias| self.only_place(bias)).transpose();
+        let gate = Product {
             x: op.x,
-            weight: &self.placed[weight.0],
-            bias: None,
-            residual,
-            out,
+            weight: &self.placed[op.gate.0],
+            bias: bias(op.biases[0])?,
+            residual: Slot::Nothing,
+            out: Slot::Scratch,
             out_columns: self.tape.buffers[op.out.0].columns,
-            join,
+            join: Join::Nothing,
+            scale: 1.0,
+            activation: None,
         };
-        Ok(self.products(&[
-            product(op.gate, Slot::Nothing, Slot::Scratch, Join::Nothing),
-            product(
-                op.up,
-                Slot::Scratch,
-                Slot::Activation(op.out),
-                Join::GateResidual,
-            ),
-        ]))
+        let up = Product {
+            weight: &self.placed[op.up.0],
+            bias: bias(op.biases[1])?,
+            residual: Slot::Scratch,
+            out: Slot::Activation(op.out),
+            join: Join::GateResidual,
+            activation: Some(op.activation),
+            ..gate
+        };
+        Ok(self.products(&[gate, up]))
     }
 
     /// Bytes of the gates of all rows.
@@ -118,6 +125,7 @@ impl Lowering<'_> {
         let part = |part: &Part| {
             let outputs = part.rows.min(most);
             let (variant, grid) = form.kernel(self.adapter, placed.dtype, outputs, aligned(placed));
+            let (activation, cap) = activation_params(product.activation);
             let params = MatMulParams {
                 rows_at: rows_at(self.tape.buffers[product.x.0].rows),
                 columns: placed.columns as u32,
@@ -131,6 +139,9 @@ impl Lowering<'_> {
                 join: product.join as u32,
                 x_stride: self.stride(product.x),
                 out_stride: stride(product.out_columns) as u32,
+                activation,
+                cap,
+                scale: product.scale,
             };
             let bias = product.bias.map(|bias| Slot::Weights(bias.buffer));
             let slots = vec![
@@ -148,5 +159,18 @@ impl Lowering<'_> {
             }
         };
         placed.parts.iter().map(part).collect()
+    }
+}
+
+/// The number and the cap that `lib/activation.wgsl` knows an activation by.
+pub(super) fn activation_params(activation: Option<Activation>) -> (u32, f32) {
+    match activation {
+        None => (0, 0.0),
+        Some(Activation::Silu) => (1, 0.0),
+        Some(Activation::Gelu) => (2, 0.0),
+        Some(Activation::GeluTanh) => (3, 0.0),
+        Some(Activation::Relu) => (4, 0.0),
+        Some(Activation::ReluSquared) => (5, 0.0),
+        Some(Activation::SoftCap(cap)) => (6, cap),
     }
 }

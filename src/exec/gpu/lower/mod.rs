@@ -9,12 +9,12 @@ use super::{
     dispatch::{Alternative, Class, Dispatch, Operation, Overrides, Slot, rows_at, stride},
     forms::{self, Adapter},
     kernels,
-    params::{EmbedParams, Params, RmsNormParams, SelectRowsParams},
+    params::{EmbedParams, NormParams, Params, SelectRowsParams},
     placement::{Part, Place, Placed},
 };
 use crate::{
     error::{Error, Result},
-    ops::{BufferId, CacheSpec, Embed, Op, RmsNorm, Rows, SelectRows, WeightId},
+    ops::{BufferId, CacheSpec, Embed, Lookup, Norm, Op, Rows, SelectRows, WeightId},
     tape::{StepLayout, Tape},
     tensor::WeightSpec,
 };
@@ -38,7 +38,7 @@ impl Lowering<'_> {
     fn op(&self, op: &Op) -> Result<Operation> {
         match op {
             Op::Embed(op) => Ok(self.embed(op)),
-            Op::RmsNorm(op) => self.rms_norm(op),
+            Op::Norm(op) => self.norm(op),
             Op::MatMul(op) => self.matmul(op),
             Op::GatedMatMul(op) => self.gated_matmul(op),
             Op::RotaryStore(op) => self.rotary_store(op),
@@ -62,10 +62,14 @@ impl Lowering<'_> {
         let blocks = blocks(placed);
         let kernel = kernels::EMBED.of(placed.dtype);
         let (variant, grid) = forms::by_items(kernel, aligned(placed), blocks * 4);
+        let indices = match op.lookup {
+            Lookup::Token => self.layout.tokens(),
+            Lookup::Position => self.layout.positions(),
+        };
         let part = |part: &Part| Dispatch {
             variant: variant.clone(),
             params: EmbedParams {
-                tokens: self.layout.tokens() as u32,
+                indices: indices as u32,
                 columns: placed.columns as u32,
                 blocks: blocks as u32,
                 outputs: part.rows as u32,
@@ -73,6 +77,8 @@ impl Lowering<'_> {
                 quants: vector(part.quants),
                 scales: part.scales.word as u32,
                 out_stride: self.stride(op.out),
+                add: u32::from(op.add),
+                scale: op.scale,
             }
             .words(),
             slots: weight_slots(
@@ -89,37 +95,48 @@ impl Lowering<'_> {
         )
     }
 
-    fn rms_norm(&self, op: &RmsNorm) -> Result<Operation> {
+    fn norm(&self, op: &Norm) -> Result<Operation> {
         self.distinct(op.x, op.out)?;
         let spec = &self.tape.buffers[op.x.0];
         let weight = self.only_place(op.weight)?;
-        let params = RmsNormParams {
+        let bias = op.bias.map(|bias| self.only_place(bias)).transpose()?;
+        let size = spec.columns / op.groups;
+        let whole_quads = op.groups == 1 || size.is_multiple_of(4);
+        let item = if whole_quads { 4 } else { 1 };
+        let params = NormParams {
             rows_at: rows_at(spec.rows),
-            columns: spec.columns as u32,
-            stride: self.stride(op.x),
-            weight: vector(weight),
+            groups: op.groups as u32,
+            size: size as u32,
+            items: size.div_ceil(item) as u32,
+            stride: self.stride(op.x) / item as u32,
+            weight: (weight.word / item) as u32,
+            weight_items: self.placed[op.weight.0].columns.div_ceil(item) as u32,
+            bias: bias.map_or(0, |bias| bias.word / item) as u32,
+            has_bias: u32::from(bias.is_some()),
+            add: u32::from(op.add),
             epsilon: op.epsilon,
         }
         .words();
+        let bias = bias.map(|bias| Slot::Weights(bias.buffer));
         let slots = vec![
             (1, Slot::Step),
             (2, Slot::Activation(op.x)),
             (3, Slot::Weights(weight.buffer)),
-            (4, Slot::Activation(op.out)),
+            (4, bias.unwrap_or(Slot::Nothing)),
+            (5, Slot::Activation(op.out)),
         ];
-        let forms = forms::rms_norm(self.adapter).into_iter();
-        let alternatives = forms.map(|(kernel, barriers, variant, grid)| {
-            let name = kernel.name;
+        let forms = forms::norm(self.adapter, op.groups, whole_quads, op.centred).into_iter();
+        let alternatives = forms.map(|form| {
             let dispatch = Dispatch {
-                variant,
+                variant: form.variant,
                 params: params.clone(),
                 slots: slots.clone(),
-                grid,
+                grid: form.grid,
             };
             Alternative {
-                name,
-                about: "normalisation".into(),
-                promising: !(barriers && self.adapter.software),
+                name: form.name,
+                about: format!("normalisation of {} groups", op.groups),
+                promising: !(form.barriers && self.adapter.software),
                 sample: vec![dispatch.clone()],
                 dispatches: vec![dispatch],
             }
