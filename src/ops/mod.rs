@@ -9,18 +9,22 @@
 
 pub mod attention;
 pub mod embed;
+pub mod experts;
 pub mod gated_matmul;
 pub mod matmul;
 pub mod norm;
 pub mod rotary_store;
+pub mod route;
 pub mod select_rows;
 
 pub use attention::Attention;
 pub use embed::{Embed, Lookup};
+pub use experts::Experts;
 pub use gated_matmul::GatedMatMul;
 pub use matmul::{Activation, MatMul};
 pub use norm::Norm;
 pub use rotary_store::{Pairing, RotaryStore, Rotation};
+pub use route::Route;
 pub use select_rows::SelectRows;
 
 use crate::{
@@ -111,6 +115,10 @@ pub enum Op {
     MatMul(MatMul),
     /// Two linear layers joined by an activation.
     GatedMatMul(GatedMatMul),
+    /// Chooses experts for each row.
+    Route(Route),
+    /// Gated feed-forward layers of the chosen experts.
+    Experts(Experts),
     /// Rotary embedding of queries and keys; keys and values to the cache.
     RotaryStore(RotaryStore),
     /// Causal attention over the cache.
@@ -137,6 +145,8 @@ impl Op {
             Self::Norm(op) => op.check(shapes),
             Self::MatMul(op) => op.check(shapes),
             Self::GatedMatMul(op) => op.check(shapes),
+            Self::Route(op) => op.check(shapes),
+            Self::Experts(op) => op.check(shapes),
             Self::RotaryStore(op) => op.check(shapes),
             Self::Attention(op) => op.check(shapes),
             Self::SelectRows(op) => op.check(shapes),

@@ -7,10 +7,12 @@ mod answers;
 mod attention;
 mod device;
 mod embed;
+mod experts;
 mod gated_matmul;
 mod matmul;
 mod norm;
 mod rotary_store;
+mod route;
 mod select_rows;
 mod tape;
 

@@ -165,6 +165,68 @@ pub(super) fn norm(
     forms
 }
 
+/// A form of the experts' products.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ExpertsForm {
+    /// An invocation owns an item.
+    Thread,
+    /// A workgroup owns an item.
+    Workgroup,
+}
+
+/// The forms of the experts' products, the preferred first.
+pub(super) fn experts(adapter: Adapter) -> [ExpertsForm; 2] {
+    match adapter.software {
+        true => [ExpertsForm::Thread, ExpertsForm::Workgroup],
+        false => [ExpertsForm::Workgroup, ExpertsForm::Thread],
+    }
+}
+
+impl ExpertsForm {
+    /// The stem of its kernels.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Thread => "experts",
+            Self::Workgroup => "experts_workgroup",
+        }
+    }
+
+    /// Whether its kernels have barriers.
+    pub const fn barriers(self) -> bool {
+        matches!(self, Self::Workgroup)
+    }
+
+    /// Its kernel for a weight of `dtype` where a row has `items` items.
+    pub fn kernel(
+        self,
+        adapter: Adapter,
+        dtype: DType,
+        items: usize,
+        overrides: Overrides,
+    ) -> (Variant, Grid) {
+        let lanes = adapter.lanes;
+        match self {
+            Self::Thread => (
+                with_lanes(kernels::EXPERTS.of(dtype), overrides, lanes),
+                Grid::Items { items, lanes },
+            ),
+            Self::Workgroup => (
+                with_lanes(kernels::EXPERTS_WORKGROUP.of(dtype), overrides, 64),
+                Grid::Groups { groups: items },
+            ),
+        }
+    }
+}
+
+/// Routing.
+pub(super) fn route(adapter: Adapter) -> (Variant, Grid) {
+    let lanes = adapter.lanes;
+    (
+        with_lanes(&kernels::ROUTE, vec![], lanes),
+        Grid::Items { items: 1, lanes },
+    )
+}
+
 /// Parts that the positions of a lone row are split into.
 pub(super) const SPLITS: usize = 16;
 

@@ -5,8 +5,8 @@
 //! parses and validates each kernel, and a browser compiles it.
 
 use super::params::{
-    AttentionMergeParams, AttentionParams, EmbedParams, MatMulParams, NormParams,
-    RotaryStoreParams, Scalar, SelectRowsParams,
+    AttentionMergeParams, AttentionParams, EmbedParams, ExpertsParams, MatMulParams, NormParams,
+    RotaryStoreParams, RouteParams, Scalar, SelectRowsParams,
 };
 use crate::{ops::CacheType, tensor::DType};
 
@@ -53,9 +53,16 @@ pub const ENTRY: &str = "main";
 
 /// Every kernel.
 pub fn kernels() -> impl Iterator<Item = &'static Kernel> {
-    let by_format = [&MATMUL_VECTOR, &MATMUL_TILE, &MATMUL_WORKGROUP, &EMBED];
+    let by_format = [
+        &MATMUL_VECTOR,
+        &MATMUL_TILE,
+        &MATMUL_WORKGROUP,
+        &EMBED,
+        &EXPERTS,
+        &EXPERTS_WORKGROUP,
+    ];
     let by_cache = [&ROTARY_STORE, &ATTENTION, &ATTENTION_SPLIT];
-    let plain = [&SELECT_ROWS, &ATTENTION_MERGE];
+    let plain = [&ROUTE, &SELECT_ROWS, &ATTENTION_MERGE];
     let plain = NORM.iter().chain(&NORM_WORKGROUP).chain(plain);
     let by_format = by_format.into_iter().flatten();
     by_format.chain(by_cache.into_iter().flatten()).chain(plain)
@@ -241,6 +248,34 @@ pub(super) static NORM_WORKGROUP: [Kernel; 2] = [
         ["LANES", "CENTRED"]
     ),
 ];
+pub(super) static EXPERTS: ByFormat = by_format!(
+    "experts",
+    ExpertsParams,
+    ["experts.wgsl", "lib/experts.wgsl", "lib/activation.wgsl"],
+    MATMUL_PLAIN,
+    MATMUL,
+    ["LANES"]
+);
+pub(super) static EXPERTS_WORKGROUP: ByFormat = by_format!(
+    "experts_workgroup",
+    ExpertsParams,
+    [
+        "experts_workgroup.wgsl",
+        "lib/experts.wgsl",
+        "lib/activation.wgsl"
+    ],
+    MATMUL_PLAIN,
+    MATMUL,
+    ["LANES"]
+);
+pub(super) static ROUTE: Kernel = kernel!(
+    "route",
+    "",
+    ["route.wgsl"],
+    RouteParams,
+    [read(1), read(2), write(3)],
+    ["LANES"]
+);
 pub(super) static SELECT_ROWS: Kernel = kernel!(
     "select_rows",
     "",

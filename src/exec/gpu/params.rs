@@ -58,6 +58,14 @@ params! {
         rows_at: u32, groups: u32, size: u32, items: u32, stride: u32, weight: u32, weight_items: u32,
         bias: u32, has_bias: u32, add: u32, epsilon: f32,
     }
+    /// `route.wgsl`.
+    RouteParams { experts: u32, chosen: u32, normalise: u32, stride: u32, out_stride: u32 }
+    /// `lib/experts.wgsl`.
+    ExpertsParams {
+        chosen: u32, columns: u32, blocks: u32, outputs: u32, part: u32, first: u32, quants: u32,
+        scales: u32, join: u32, route_stride: u32, x_stride: u32, x_slot: u32, out_stride: u32,
+        out_slot: u32, activation: u32, cap: f32,
+    }
     /// `select_rows.wgsl`.
     SelectRowsParams { outputs: u32, stride: u32 }
     /// `rotary_store.wgsl`.

@@ -3,6 +3,7 @@
 //! Lowering is pure: it names buffers and counts workgroups, and touches no device.
 
 mod attention;
+mod experts;
 mod linear;
 
 use super::{
@@ -41,6 +42,8 @@ impl Lowering<'_> {
             Op::Norm(op) => self.norm(op),
             Op::MatMul(op) => self.matmul(op),
             Op::GatedMatMul(op) => self.gated_matmul(op),
+            Op::Route(op) => self.route(op),
+            Op::Experts(op) => self.experts(op),
             Op::RotaryStore(op) => self.rotary_store(op),
             Op::Attention(op) => self.attention(op),
             Op::SelectRows(op) => self.select_rows(op),
@@ -51,6 +54,7 @@ impl Lowering<'_> {
     pub fn scratch_bytes(&self) -> u64 {
         let ops = self.tape.ops.iter().map(|op| match op {
             Op::GatedMatMul(op) => self.gate_bytes(op),
+            Op::Experts(op) => self.gates_bytes(op),
             Op::Attention(op) => self.parts_bytes(op),
             _ => 0,
         });

@@ -1,190 +1,36 @@
-//! The reference executor: every operation by its own textbook formula, one after another.
-//!
-//! It is the oracle for the GPU and runs anywhere, in memory close to the size of the file, because
-//! weights stay in their blocks. It is slow on purpose: nothing here is clever.
-
-use std::{
-    cell::{Cell, RefCell},
-    future::ready,
-};
+//! One step on the reference executor: from the ids in operations to slices for their references.
 
 use half::f16;
 
-use super::{Allocation, Counters, Executor, ExecutorInfo, LocalFuture, TapeId};
+use super::Reference;
 use crate::{
-    error::{Error, Result},
+    exec::Allocation,
     ops::{self, Attention, BufferId, CacheType, Lookup, MatMul, Op, RotaryStore, Rows, WeightId},
-    tape::{Step, StepLayout, Tape},
-    tensor::{Matrix, WeightSpec},
+    tape::{Step, Tape},
+    tensor::Matrix,
 };
 
-/// Runs tapes with the operations' reference implementations.
-#[derive(Default)]
-pub struct Reference {
-    allocation: Option<Allocation>,
-    weights: RefCell<Vec<Vec<u8>>>,
-    tapes: Vec<(Tape, RefCell<Vec<Vec<f32>>>)>,
-    /// Keys and values of each layer: `pages × page_size × width`.
-    cache: RefCell<Vec<[Vec<f32>; 2]>>,
-    counters: Cell<Counters>,
-}
-
-impl Executor for Reference {
-    fn info(&self) -> ExecutorInfo {
-        ExecutorInfo {
-            device: "cpu",
-            adapter: "reference (one thread, sums in f64)".into(),
-            software: true,
-            notes: Vec::new(),
-        }
-    }
-
-    fn allocate(&mut self, allocation: Allocation) -> LocalFuture<'_, Result<()>> {
-        let cache = &allocation.cache;
-        let values = cache.pages * cache.page_size * cache.width();
-        let made = (|| {
-            let pools = (0..cache.layers)
-                .map(|_| Ok([zeros(values)?, zeros(values)?]))
-                .collect::<Result<_>>()?;
-            let weights = allocation
-                .weights
-                .iter()
-                .map(|w| zeros(w.bytes()))
-                .collect::<Result<_>>()?;
-            Ok((pools, weights))
-        })();
-        Box::pin(ready(made.map(|(pools, weights)| {
-            self.cache = RefCell::new(pools);
-            self.weights = RefCell::new(weights);
-            self.allocation = Some(allocation);
-        })))
-    }
-
-    fn write_weight(&self, weight: WeightId, first_block: usize, blocks: &[u8]) -> Result<()> {
-        let spec = self.spec(weight)?;
-        let start = first_block * spec.dtype.block_bytes();
-        let mut weights = self.weights.borrow_mut();
-        let target = weights[weight.0].get_mut(start..start + blocks.len());
-        target
-            .ok_or_else(|| Error::weights(&spec.name, "more data than the tensor holds"))?
-            .copy_from_slice(blocks);
-        self.count(|counters| counters.bytes_uploaded += blocks.len() as u64);
-        Ok(())
-    }
-
-    fn prepare(&mut self, tapes: Vec<Tape>) -> LocalFuture<'_, Result<()>> {
-        let prepared = tapes.into_iter().map(|tape| {
-            let allocation = self.allocation()?;
-            tape.check(&allocation.weights, &allocation.cache)?;
-            let sizes = tape
-                .buffers
-                .iter()
-                .enumerate()
-                .map(|(i, spec)| tape.rows(BufferId(i)) * spec.columns);
-            let buffers = sizes.map(zeros).collect::<Result<Vec<_>>>()?;
-            Ok((tape, RefCell::new(buffers)))
-        });
-        let prepared = prepared.collect::<Result<Vec<_>>>();
-        Box::pin(ready(prepared.map(|tapes| self.tapes = tapes)))
-    }
-
-    fn forward(&self, tape: TapeId, step: &Step) -> LocalFuture<'_, Result<Vec<f32>>> {
-        Box::pin(ready(self.run(tape, step)))
-    }
-
-    fn read(
-        &self,
-        tape: TapeId,
-        buffer: BufferId,
-        rows: usize,
-    ) -> LocalFuture<'_, Result<Vec<f32>>> {
-        let (tape, buffers) = &self.tapes[tape.0];
-        Box::pin(ready(Ok(buffers.borrow()[buffer.0]
-            [..rows * tape.buffers[buffer.0].columns]
-            .to_vec())))
-    }
-
-    fn copy_page(&self, from: u32, to: u32) -> Result<()> {
-        let cache = self.allocation()?.cache;
-        let page = cache.page_size * cache.width();
-        for pool in self.cache.borrow_mut().iter_mut().flatten() {
-            pool.copy_within(
-                from as usize * page..(from as usize + 1) * page,
-                to as usize * page,
-            );
-        }
-        Ok(())
-    }
-
-    fn counters(&self) -> Counters {
-        self.counters.get()
-    }
-}
-
-impl Reference {
-    /// An executor with nothing in it.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    fn allocation(&self) -> Result<&Allocation> {
-        self.allocation
-            .as_ref()
-            .ok_or_else(|| Error::internal("the executor was used before it was allocated"))
-    }
-
-    fn spec(&self, weight: WeightId) -> Result<&WeightSpec> {
-        Ok(&self.allocation()?.weights[weight.0])
-    }
-
-    fn count(&self, change: impl FnOnce(&mut Counters)) {
-        let mut counters = self.counters.get();
-        change(&mut counters);
-        self.counters.set(counters);
-    }
-
-    fn run(&self, tape: TapeId, step: &Step) -> Result<Vec<f32>> {
-        let (tape, buffers) = &self.tapes[tape.0];
-        let allocation = self.allocation()?;
-        let layout = StepLayout {
-            rows: tape.max_rows,
-            sequences: allocation.sequences,
-            pages: allocation.pages_per_sequence,
-        };
-        step.check(tape, &layout, allocation.cache.page_size)?;
-        let mut buffers = buffers.borrow_mut();
-        let mut pass = Pass {
-            executor: self,
-            tape,
-            step,
-            allocation,
-            weights: &self.weights.borrow(),
-            buffers: &mut buffers,
-        };
-        tape.ops.iter().for_each(|op| pass.run(op));
-        let logits = pass.rows(tape.logits) * tape.buffers[tape.logits.0].columns;
-        let logits = pass.buffers[tape.logits.0][..logits].to_vec();
-        self.count(|counters| counters.forwards += 1);
-        Ok(logits)
-    }
-}
-
 /// One step of one tape.
-struct Pass<'a> {
-    executor: &'a Reference,
-    tape: &'a Tape,
-    step: &'a Step,
-    allocation: &'a Allocation,
-    weights: &'a [Vec<u8>],
-    buffers: &'a mut [Vec<f32>],
+pub(super) struct Pass<'a> {
+    pub executor: &'a Reference,
+    pub tape: &'a Tape,
+    pub step: &'a Step,
+    pub allocation: &'a Allocation,
+    pub weights: &'a [Vec<u8>],
+    pub buffers: &'a mut [Vec<f32>],
 }
 
 impl Pass<'_> {
-    fn rows(&self, buffer: BufferId) -> usize {
+    /// The rows of `buffer` that this step uses.
+    pub fn rows(&self, buffer: BufferId) -> usize {
         match self.tape.buffers[buffer.0].rows {
             Rows::Tokens => self.step.tokens.len(),
             Rows::Outputs => self.step.outputs.len(),
         }
+    }
+
+    fn columns(&self, buffer: BufferId) -> usize {
+        self.tape.buffers[buffer.0].columns
     }
 
     fn matrix(&self, weight: WeightId) -> Matrix<'_> {
@@ -206,7 +52,7 @@ impl Pass<'_> {
 
     /// A copy of the rows of `buffer` that this step uses.
     fn get(&self, buffer: BufferId) -> Vec<f32> {
-        self.buffers[buffer.0][..self.rows(buffer) * self.tape.buffers[buffer.0].columns].to_vec()
+        self.buffers[buffer.0][..self.rows(buffer) * self.columns(buffer)].to_vec()
     }
 
     /// What a result is added to: the rows of `out`, or zeros.
@@ -222,7 +68,8 @@ impl Pass<'_> {
         self.buffers[buffer.0][..values.len()].copy_from_slice(values);
     }
 
-    fn run(&mut self, op: &Op) {
+    /// Runs one operation.
+    pub fn run(&mut self, op: &Op) {
         match op {
             Op::Embed(op) => {
                 let mut out = self.sum(op.out, op.add);
@@ -238,7 +85,7 @@ impl Pass<'_> {
                 let bias = op.bias.map(|bias| self.vector(bias));
                 ops::norm::reference(
                     &self.get(op.x),
-                    self.tape.buffers[op.x.0].columns / op.groups,
+                    self.columns(op.x) / op.groups,
                     op.centred,
                     &self.vector(op.weight),
                     bias.as_deref(),
@@ -264,9 +111,28 @@ impl Pass<'_> {
             }
             Op::RotaryStore(op) => self.rotary_store(op),
             Op::Attention(op) => self.attention(op),
+            Op::Route(op) => {
+                let mut out = self.get(op.out);
+                let (experts, chosen) = (self.columns(op.scores), self.columns(op.out) / 2);
+                let scores = self.get(op.scores);
+                ops::route::reference(&scores, experts, chosen, op.normalise, &mut out);
+                self.put(op.out, &out);
+            }
+            Op::Experts(op) => {
+                let mut out = self.get(op.out);
+                ops::experts::reference(
+                    &self.get(op.x),
+                    &self.get(op.route),
+                    self.columns(op.route) / 2,
+                    [op.gate, op.up, op.down].map(|weight| self.matrix(weight)),
+                    op.activation,
+                    &mut out,
+                );
+                self.put(op.out, &out);
+            }
             Op::SelectRows(op) => {
                 let mut out = self.get(op.out);
-                let columns = self.tape.buffers[op.x.0].columns;
+                let columns = self.columns(op.x);
                 ops::select_rows::reference(&self.get(op.x), columns, &self.step.outputs, &mut out);
                 self.put(op.out, &out);
             }
@@ -364,18 +230,4 @@ impl Pass<'_> {
         let page = self.step.tables[slot as usize][position as usize / cache.page_size] as usize;
         (page * cache.page_size + position as usize % cache.page_size) * cache.width()
     }
-}
-
-/// `len` zeros, or a typed error where memory runs out.
-fn zeros<T: Clone + Default>(len: usize) -> Result<Vec<T>> {
-    let mut values = Vec::new();
-    values.try_reserve_exact(len).map_err(|_| {
-        let bytes = len * size_of::<T>();
-        Error::new(
-            crate::error::ErrorKind::OutOfMemory,
-            format!("no memory for {bytes} bytes"),
-        )
-    })?;
-    values.resize(len, T::default());
-    Ok(values)
 }

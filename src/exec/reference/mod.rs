@@ -1,0 +1,185 @@
+//! The reference executor: every operation by its own textbook formula, one after another.
+//!
+//! It is the oracle for the GPU and runs anywhere, in memory close to the size of the file, because
+//! weights stay in their blocks. It is slow on purpose: nothing here is clever.
+
+mod pass;
+
+use std::{
+    cell::{Cell, RefCell},
+    future::ready,
+};
+
+use self::pass::Pass;
+use super::{Allocation, Counters, Executor, ExecutorInfo, LocalFuture, TapeId};
+use crate::{
+    error::{Error, Result},
+    ops::{BufferId, WeightId},
+    tape::{Step, StepLayout, Tape},
+    tensor::WeightSpec,
+};
+
+/// Runs tapes with the operations' reference implementations.
+#[derive(Default)]
+pub struct Reference {
+    allocation: Option<Allocation>,
+    weights: RefCell<Vec<Vec<u8>>>,
+    tapes: Vec<(Tape, RefCell<Vec<Vec<f32>>>)>,
+    /// Keys and values of each layer: `pages × page_size × width`.
+    cache: RefCell<Vec<[Vec<f32>; 2]>>,
+    counters: Cell<Counters>,
+}
+
+impl Executor for Reference {
+    fn info(&self) -> ExecutorInfo {
+        ExecutorInfo {
+            device: "cpu",
+            adapter: "reference (one thread, sums in f64)".into(),
+            software: true,
+            notes: Vec::new(),
+        }
+    }
+
+    fn allocate(&mut self, allocation: Allocation) -> LocalFuture<'_, Result<()>> {
+        let cache = &allocation.cache;
+        let values = cache.pages * cache.page_size * cache.width();
+        let made = (|| {
+            let pools = (0..cache.layers)
+                .map(|_| Ok([zeros(values)?, zeros(values)?]))
+                .collect::<Result<_>>()?;
+            let weights = allocation
+                .weights
+                .iter()
+                .map(|w| zeros(w.bytes()))
+                .collect::<Result<_>>()?;
+            Ok((pools, weights))
+        })();
+        Box::pin(ready(made.map(|(pools, weights)| {
+            self.cache = RefCell::new(pools);
+            self.weights = RefCell::new(weights);
+            self.allocation = Some(allocation);
+        })))
+    }
+
+    fn write_weight(&self, weight: WeightId, first_block: usize, blocks: &[u8]) -> Result<()> {
+        let spec = self.spec(weight)?;
+        let start = first_block * spec.dtype.block_bytes();
+        let mut weights = self.weights.borrow_mut();
+        let target = weights[weight.0].get_mut(start..start + blocks.len());
+        target
+            .ok_or_else(|| Error::weights(&spec.name, "more data than the tensor holds"))?
+            .copy_from_slice(blocks);
+        self.count(|counters| counters.bytes_uploaded += blocks.len() as u64);
+        Ok(())
+    }
+
+    fn prepare(&mut self, tapes: Vec<Tape>) -> LocalFuture<'_, Result<()>> {
+        let prepared = tapes.into_iter().map(|tape| {
+            let allocation = self.allocation()?;
+            tape.check(&allocation.weights, &allocation.cache)?;
+            let sizes = tape
+                .buffers
+                .iter()
+                .enumerate()
+                .map(|(i, spec)| tape.rows(BufferId(i)) * spec.columns);
+            let buffers = sizes.map(zeros).collect::<Result<Vec<_>>>()?;
+            Ok((tape, RefCell::new(buffers)))
+        });
+        let prepared = prepared.collect::<Result<Vec<_>>>();
+        Box::pin(ready(prepared.map(|tapes| self.tapes = tapes)))
+    }
+
+    fn forward(&self, tape: TapeId, step: &Step) -> LocalFuture<'_, Result<Vec<f32>>> {
+        Box::pin(ready(self.run(tape, step)))
+    }
+
+    fn read(
+        &self,
+        tape: TapeId,
+        buffer: BufferId,
+        rows: usize,
+    ) -> LocalFuture<'_, Result<Vec<f32>>> {
+        let (tape, buffers) = &self.tapes[tape.0];
+        Box::pin(ready(Ok(buffers.borrow()[buffer.0]
+            [..rows * tape.buffers[buffer.0].columns]
+            .to_vec())))
+    }
+
+    fn copy_page(&self, from: u32, to: u32) -> Result<()> {
+        let cache = self.allocation()?.cache;
+        let page = cache.page_size * cache.width();
+        for pool in self.cache.borrow_mut().iter_mut().flatten() {
+            pool.copy_within(
+                from as usize * page..(from as usize + 1) * page,
+                to as usize * page,
+            );
+        }
+        Ok(())
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters.get()
+    }
+}
+
+impl Reference {
+    /// An executor with nothing in it.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn allocation(&self) -> Result<&Allocation> {
+        self.allocation
+            .as_ref()
+            .ok_or_else(|| Error::internal("the executor was used before it was allocated"))
+    }
+
+    fn spec(&self, weight: WeightId) -> Result<&WeightSpec> {
+        Ok(&self.allocation()?.weights[weight.0])
+    }
+
+    fn count(&self, change: impl FnOnce(&mut Counters)) {
+        let mut counters = self.counters.get();
+        change(&mut counters);
+        self.counters.set(counters);
+    }
+
+    fn run(&self, tape: TapeId, step: &Step) -> Result<Vec<f32>> {
+        let (tape, buffers) = &self.tapes[tape.0];
+        let allocation = self.allocation()?;
+        let layout = StepLayout {
+            rows: tape.max_rows,
+            sequences: allocation.sequences,
+            pages: allocation.pages_per_sequence,
+        };
+        step.check(tape, &layout, allocation.cache.page_size)?;
+        let mut buffers = buffers.borrow_mut();
+        let mut pass = Pass {
+            executor: self,
+            tape,
+            step,
+            allocation,
+            weights: &self.weights.borrow(),
+            buffers: &mut buffers,
+        };
+        tape.ops.iter().for_each(|op| pass.run(op));
+        let logits = pass.rows(tape.logits) * tape.buffers[tape.logits.0].columns;
+        let logits = pass.buffers[tape.logits.0][..logits].to_vec();
+        self.count(|counters| counters.forwards += 1);
+        Ok(logits)
+    }
+}
+
+/// `len` zeros, or a typed error where memory runs out.
+fn zeros<T: Clone + Default>(len: usize) -> Result<Vec<T>> {
+    let mut values = Vec::new();
+    values.try_reserve_exact(len).map_err(|_| {
+        let bytes = len * size_of::<T>();
+        Error::new(
+            crate::error::ErrorKind::OutOfMemory,
+            format!("no memory for {bytes} bytes"),
+        )
+    })?;
+    values.resize(len, T::default());
+    Ok(values)
+}
