@@ -16,7 +16,7 @@ use decant::{
     },
     generation::{Engine, Plan, Prompt, Value, processors::Stage},
     load::{LoadOptions, Loader, PAGE_SIZE},
-    model::Graph,
+    model::{Graph, GraphOptions},
     ops::CacheType,
     weights::{Index, gguf::Header},
 };
@@ -152,7 +152,7 @@ fn load(options: &Options) -> Outcome<Engine> {
     loop {
         match file.read(&mut piece)? {
             0 => break,
-            read => block_on(loader.push(&piece[..read]))?,
+            read => block_on(loader.push(&piece[..read])).map(drop)?,
         }
     }
     Ok(block_on(loader.finish())?)
@@ -294,7 +294,13 @@ fn inspect(options: &Options) -> Outcome<()> {
             spec.name
         );
     }
-    let graph = Graph::from_index(index, options.load.context_length)?;
+    let graph = Graph::from_index(
+        index,
+        GraphOptions {
+            context_length: options.load.context_length,
+            quantise: options.load.quantise,
+        },
+    )?;
     let pages = graph.context_length.div_ceil(PAGE_SIZE);
     let cache = graph.cache(options.load.kv_cache, PAGE_SIZE, pages);
     let weights: usize = graph.weights.iter().map(|weight| weight.spec.bytes()).sum();

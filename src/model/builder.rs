@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Rope, rope};
+use super::{Rope, rope, tensors::Tensors};
 use crate::{
     error::{Error, Result},
     ops::{
@@ -11,7 +11,7 @@ use crate::{
     },
     tape::Tape,
     tensor::{DType, WeightSpec},
-    weights::Index,
+    weights::Recipe,
 };
 
 /// A weight of the model and where its values come from.
@@ -26,8 +26,8 @@ pub struct WeightEntry {
 /// Where a weight's values come from.
 #[derive(Debug, Clone, PartialEq)]
 pub enum WeightSource {
-    /// A tensor of the file, by its place in the index.
-    Tensor(usize),
+    /// Tensors of the file, by their places in the index.
+    Tensors(Recipe),
     /// Values made when the model is described; f32, row after row.
     Values(Vec<f32>),
 }
@@ -35,7 +35,7 @@ pub enum WeightSource {
 /// Appends operations to a tape. Buffers are shared by name: asking for a name again gives the same
 /// buffer, so layers work in the same memory.
 pub struct Builder<'a> {
-    index: &'a Index,
+    tensors: Tensors<'a>,
     positions: usize,
     max_rows: usize,
     max_outputs: usize,
@@ -48,13 +48,13 @@ pub struct Builder<'a> {
 
 impl<'a> Builder<'a> {
     pub(super) fn new(
-        index: &'a Index,
+        tensors: Tensors<'a>,
         positions: usize,
         max_rows: usize,
         max_outputs: usize,
     ) -> Self {
         Self {
-            index,
+            tensors,
             positions,
             max_rows,
             max_outputs,
@@ -68,7 +68,7 @@ impl<'a> Builder<'a> {
 
     /// Whether the file holds a tensor called `name`.
     pub fn has(&self, name: &str) -> bool {
-        self.index.find(name).is_some()
+        self.tensors.has(name)
     }
 
     /// The buffer called `name`, with a row for every token.
@@ -78,21 +78,13 @@ impl<'a> Builder<'a> {
 
     /// The tensor called `name`, which must be `rows × columns`.
     pub fn weight(&mut self, name: &str, rows: usize, columns: usize) -> Result<WeightId> {
-        let at = self
-            .index
-            .find(name)
-            .ok_or_else(|| Error::weights(name, "the tensor is missing"))?;
-        let spec = &self.index.tensors[at].spec;
-        if (spec.rows, spec.columns) != (rows, columns) {
-            let message = format!(
-                "the tensor is {} × {}, the model needs {rows} × {columns}",
-                spec.rows, spec.columns
-            );
-            return Err(Error::weights(name, message));
+        if let Some(&id) = self.by_name.get(name) {
+            return Ok(id);
         }
+        let (spec, recipe) = self.tensors.weight(name, rows, columns)?;
         Ok(self.entry(name, || WeightEntry {
-            spec: spec.clone(),
-            source: WeightSource::Tensor(at),
+            spec,
+            source: WeightSource::Tensors(recipe),
         }))
     }
 

@@ -1,5 +1,6 @@
 //! The sizes and constants of a model, whatever its family.
 
+use super::Keys;
 use crate::{
     error::{Error, Result},
     ops::Pairing,
@@ -8,7 +9,7 @@ use crate::{
 /// Sizes and constants of a decoder-only transformer. Counts are of values unless said otherwise.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelConfig {
-    /// The family's name, and the prefix of its keys.
+    /// The family's name.
     pub architecture: &'static str,
     /// Transformer layers.
     pub layers: usize,
@@ -45,8 +46,8 @@ pub struct Rope {
 
 impl ModelConfig {
     /// Fails, naming the key, if the sizes do not belong together or cannot be served.
-    pub fn check(&self) -> Result<()> {
-        let key = |name: &str| format!("{}.{name}", self.architecture);
+    pub(super) fn check(&self, keys: &Keys) -> Result<()> {
+        let key = |name: &str| keys.key(name);
         let positive = [
             ("block_count", self.layers),
             ("embedding_length", self.hidden),

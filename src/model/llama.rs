@@ -2,91 +2,78 @@
 //!
 //! Source: Touvron et al. 2023, and Hugging Face `LlamaForCausalLM`.
 
-use super::{Builder, Family, ModelConfig, Rope};
+use super::{Builder, Family, Keys, ModelConfig, Rope, names};
 use crate::{
-    error::{Error, Result},
+    error::Result,
     ops::{Activation, Pairing},
-    weights::Metadata,
+    weights::Format,
 };
 
 pub const FAMILY: Family = Family {
     name: "llama",
+    architectures: &["llama"],
+    model_types: &["llama"],
+    names: names::LLAMA,
     config,
     forward,
 };
 
-fn config(metadata: &Metadata) -> Result<ModelConfig> {
-    let key = |name: &str| format!("llama.{name}");
-    let optional = |name: &str| Ok(metadata.u32(&key(name))?.map(|value| value as usize));
-    let required =
-        |name: &str| optional(name)?.ok_or_else(|| Error::weights(key(name), "the key is missing"));
-    let number = |name: &str, default: Option<f32>| {
-        let value = metadata.f32(&key(name))?.or(default);
-        value.ok_or_else(|| Error::weights(key(name), "the key is missing"))
-    };
-    if let Some(scaling) = metadata
-        .str(&key("rope.scaling.type"))?
-        .filter(|&scaling| scaling != "none")
-    {
-        let name = key("rope.scaling.type");
-        return Err(Error::unsupported(format!(
-            "{name} {scaling:?} is not supported; supported is \"none\""
-        )));
+fn config(keys: &Keys) -> Result<ModelConfig> {
+    let none = |scaling: &&str| matches!(*scaling, "none" | "default");
+    if let Some(scaling) = keys.text("rope.scaling.type")?.filter(|s| !none(s)) {
+        let found = format!("{scaling:?}");
+        return Err(keys.unsupported("rope.scaling.type", &found, "\"none\""));
     }
     // Older files scale positions by a key without a type.
-    if let Some(scale) = metadata
-        .f32(&key("rope.scale_linear"))?
-        .filter(|&scale| scale != 1.0)
-    {
-        return Err(Error::unsupported(format!(
-            "{} {scale} is not supported; supported is 1",
-            key("rope.scale_linear")
-        )));
+    if let Some(scale) = keys.number("rope.scale_linear")?.filter(|&x| x != 1.0) {
+        return Err(keys.unsupported("rope.scale_linear", &scale.to_string(), "1"));
     }
-    if let Some(experts) = optional("expert_count")?.filter(|&experts| experts > 0) {
-        return Err(Error::unsupported(format!(
-            "{} {experts}: mixtures are not supported",
-            key("expert_count")
-        )));
+    if let Some(experts) = keys.count("expert_count")?.filter(|&n| n > 0) {
+        return Err(keys.unsupported("expert_count", &experts.to_string(), "0"));
+    }
+    if let Some(activation) = keys.text("activation")?.filter(|&name| name != "silu") {
+        let found = format!("{activation:?}");
+        return Err(keys.unsupported("activation", &found, "\"silu\""));
     }
     let (hidden, heads) = (
-        required("embedding_length")?,
-        required("attention.head_count")?,
+        keys.required_count("embedding_length")?,
+        keys.required_count("attention.head_count")?,
     );
-    let head_dim = match optional("attention.key_length")? {
+    let head_dim = match keys.count("attention.key_length")? {
         Some(head_dim) => head_dim,
         None => hidden.checked_div(heads).unwrap_or(0),
     };
-    if let Some(values) = optional("attention.value_length")?.filter(|&values| values != head_dim) {
-        let message =
-            format!("{values} differs from the key length {head_dim}, which is not supported");
-        return Err(Error::unsupported(format!(
-            "{}: {message}",
-            key("attention.value_length")
-        )));
+    let name = "attention.value_length";
+    if let Some(values) = keys.count(name)?.filter(|&values| values != head_dim) {
+        let supported = format!("{head_dim}, the length of keys");
+        return Err(keys.unsupported(name, &values.to_string(), &supported));
     }
-    let vocabulary = match optional("vocab_size")? {
+    let vocabulary = match keys.count("vocab_size")? {
         Some(vocabulary) => vocabulary,
-        None => metadata
+        None => keys
+            .metadata()
             .strings("tokenizer.ggml.tokens")?
             .map_or(0, <[String]>::len),
     };
     Ok(ModelConfig {
         architecture: "llama",
-        layers: required("block_count")?,
+        layers: keys.required_count("block_count")?,
         hidden,
-        intermediate: required("feed_forward_length")?,
+        intermediate: keys.required_count("feed_forward_length")?,
         heads,
-        kv_heads: optional("attention.head_count_kv")?.unwrap_or(heads),
+        kv_heads: keys.count("attention.head_count_kv")?.unwrap_or(heads),
         head_dim,
         vocabulary,
-        max_positions: required("context_length")?,
-        norm_epsilon: number("attention.layer_norm_rms_epsilon", None)?,
+        max_positions: keys.required_count("context_length")?,
+        norm_epsilon: keys.required_number("attention.layer_norm_rms_epsilon")?,
         rope: Rope {
-            theta: number("rope.freq_base", Some(10_000.0))?,
-            dims: optional("rope.dimension_count")?.unwrap_or(head_dim),
+            theta: keys.number("rope.freq_base")?.unwrap_or(10_000.0),
+            dims: keys.count("rope.dimension_count")?.unwrap_or(head_dim),
             // GGUF files of this family hold query and key rows in the order of neighbouring pairs.
-            pairing: Pairing::Neighbours,
+            pairing: match keys.format() {
+                Format::Gguf => Pairing::Neighbours,
+                Format::Checkpoint => Pairing::Halves,
+            },
         },
     })
 }

@@ -1,36 +1,61 @@
 //! From a model file's header to forward passes.
 //!
-//! A *family* is one file: it reads its own keys into a [`ModelConfig`] and writes its forward pass,
-//! top to bottom, with the [`Builder`]. [`Graph::from_index`] finds the family by the architecture's
-//! name. To add an architecture, write such a file and add it to [`FAMILIES`].
+//! A *family* is one file: it reads its constants into a [`ModelConfig`], writes its forward pass, top to
+//! bottom, with the [`Builder`], and says what its tensors are called in a Hugging Face checkpoint.
+//! [`Graph::from_index`] finds the family by the architecture's name. To add an architecture, write such
+//! a file and add it to [`FAMILIES`].
 
 mod builder;
 mod config;
+mod keys;
 mod llama;
+mod names;
 mod rope;
+mod tensors;
+
+use std::collections::HashMap;
 
 pub use builder::{Builder, WeightEntry, WeightSource};
 pub use config::{ModelConfig, Rope};
+pub use keys::Keys;
+pub use names::{ChooseOutputs, Name, Outputs};
 
+use self::tensors::Tensors;
 use crate::{
     error::{Error, Result},
     ops::{CacheSpec, CacheType},
     tape::Tape,
-    weights::{Index, Metadata},
+    tensor::{DType, WeightSpec},
+    weights::{Format, Index, Metadata, Recipe},
 };
 
-/// An architecture: how to read its keys, and its forward pass.
+/// An architecture: how to read its constants, its forward pass, and its names.
 pub struct Family {
-    /// `general.architecture` in GGUF files.
+    /// What it is called here.
     pub name: &'static str,
-    /// Reads the keys of the header.
-    pub config: fn(&Metadata) -> Result<ModelConfig>,
+    /// `general.architecture` in GGUF files.
+    pub architectures: &'static [&'static str],
+    /// `model_type` in `config.json`.
+    pub model_types: &'static [&'static str],
+    /// What tensors are called in checkpoints.
+    pub names: &'static [Name],
+    /// Reads the constants.
+    pub config: fn(&Keys) -> Result<ModelConfig>,
     /// Appends the forward pass, from token ids to logits.
     pub forward: fn(&mut Builder, &ModelConfig) -> Result<()>,
 }
 
 /// Every architecture there is.
 pub const FAMILIES: &[Family] = &[llama::FAMILY];
+
+/// What the caller decides about a model.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct GraphOptions {
+    /// Positions of a sequence; by default the smaller of what the model was trained for and 4096.
+    pub context_length: Option<usize>,
+    /// What matrices of plain numbers become while they are loaded, if they can: Q8_0 or Q4_0.
+    pub quantise: Option<DType>,
+}
 
 /// A model without its weights' values: what to load and what to run.
 pub struct Graph {
@@ -42,31 +67,63 @@ pub struct Graph {
     pub weights: Vec<WeightEntry>,
     family: &'static Family,
     index: Index,
+    /// Places in the index by name.
+    places: HashMap<String, usize>,
+    /// Whether the output matrix is the embedding, whatever else the file holds.
+    tied: bool,
+    quantise: Option<DType>,
+}
+
+/// The family of a model and its constants, checked as far as they can be without its tensors.
+///
+/// Fails as [`Graph::from_index`] does.
+pub fn describe(metadata: &Metadata, format: Format) -> Result<(&'static Family, ModelConfig)> {
+    let (family, keys) = identify(metadata, format)?;
+    let config = (family.config)(&keys)?;
+    config.check(&keys)?;
+    // What the tensors decide is compared with them later.
+    TENSORS_DECIDE
+        .iter()
+        .try_for_each(|(name, _)| keys.flag(name).map(|_| ()))?;
+    keys.check_all_read(family.name)?;
+    Ok((family, config))
+}
+
+/// Flags of `config.json` that are the same as whether a tensor is there.
+const TENSORS_DECIDE: [(&str, &str); 2] = [
+    ("attention_bias", "blk.0.attn_q.bias"),
+    ("mlp_bias", "blk.0.ffn_up.bias"),
+];
+
+fn identify(metadata: &Metadata, format: Format) -> Result<(&'static Family, Keys<'_>)> {
+    type Names = fn(&'static Family) -> &'static [&'static str];
+    let (key, what, names): (_, _, Names) = match format {
+        Format::Gguf => ("general.architecture", "architecture", |f| f.architectures),
+        Format::Checkpoint => ("model_type", "model_type", |f| f.model_types),
+    };
+    let found = metadata.str(key)?;
+    let found = found.ok_or_else(|| Error::weights(key, "the key is missing"))?;
+    let family = FAMILIES.iter().find(|f| names(f).contains(&found));
+    let family = family.ok_or_else(|| {
+        let known: Vec<_> = FAMILIES.iter().flat_map(names).copied().collect();
+        let known = known.join(", ");
+        Error::unsupported(format!(
+            "{what} {found:?} is not supported; supported are {known}"
+        ))
+    })?;
+    Ok((family, Keys::new(metadata, format, found)))
 }
 
 impl Graph {
-    /// Describes the model in `index`. `context_length` defaults to the smaller of what the model was
-    /// trained for and 4096.
+    /// Describes the model in `index`.
     ///
     /// Fails with `Unsupported` for an architecture or a feature there is no code for, and with
     /// `InvalidWeights` naming the key or tensor that is missing or does not fit.
-    pub fn from_index(index: Index, context_length: Option<usize>) -> Result<Self> {
-        let name = index.metadata.str("general.architecture")?;
-        let name =
-            name.ok_or_else(|| Error::weights("general.architecture", "the key is missing"))?;
-        let family = FAMILIES
-            .iter()
-            .find(|family| family.name == name)
-            .ok_or_else(|| {
-                let known: Vec<_> = FAMILIES.iter().map(|family| family.name).collect();
-                let known = known.join(", ");
-                Error::unsupported(format!(
-                    "architecture {name:?} is not supported; supported are {known}"
-                ))
-            })?;
-        let config = (family.config)(&index.metadata)?;
-        config.check()?;
-        let context_length = context_length.unwrap_or(config.max_positions.min(4096));
+    pub fn from_index(index: Index, options: GraphOptions) -> Result<Self> {
+        let (family, config) = describe(&index.metadata, index.format)?;
+        let context_length = options
+            .context_length
+            .unwrap_or(config.max_positions.min(4096));
         if context_length == 0 || context_length > config.max_positions {
             return Err(Error::option(
                 "contextLength",
@@ -76,14 +133,25 @@ impl Graph {
                 ),
             ));
         }
+        let (_, keys) = identify(&index.metadata, index.format)?;
+        let tied = match index.format {
+            Format::Gguf => None,
+            Format::Checkpoint => keys.flag("tie_word_embeddings")?,
+        };
+        let places = index.tensors.iter().enumerate();
+        let places = places.map(|(at, tensor)| (tensor.spec.name.clone(), at));
         let mut graph = Self {
             config,
             context_length,
             weights: Vec::new(),
             family,
+            places: places.collect(),
+            tied: tied == Some(true),
+            quantise: options.quantise,
             index,
         };
         graph.weights = graph.build(1, 1)?.1;
+        graph.check_flags(tied)?;
         graph.check_all_used()?;
         Ok(graph)
     }
@@ -111,30 +179,93 @@ impl Graph {
         }
     }
 
+    /// The weights that are made of tensors: number, shape, and how.
+    pub fn stored(&self) -> impl Iterator<Item = (usize, &WeightSpec, &Recipe)> {
+        let weights = self.weights.iter().enumerate();
+        weights.filter_map(|(id, weight)| match &weight.source {
+            WeightSource::Tensors(recipe) => Some((id, &weight.spec, recipe)),
+            WeightSource::Values(_) => None,
+        })
+    }
+
     /// The header this model was described by.
     pub fn index(&self) -> &Index {
         &self.index
     }
 
+    fn tensors(&self) -> Tensors<'_> {
+        Tensors {
+            index: &self.index,
+            places: &self.places,
+            names: self.family.names,
+            config: &self.config,
+            tied: self.tied,
+            quantise: self.quantise,
+        }
+    }
+
     fn build(&self, max_rows: usize, max_outputs: usize) -> Result<(Tape, Vec<WeightEntry>)> {
-        let mut builder = Builder::new(&self.index, self.context_length, max_rows, max_outputs);
+        let mut builder = Builder::new(self.tensors(), self.context_length, max_rows, max_outputs);
         (self.family.forward)(&mut builder, &self.config)?;
         builder.finish()
     }
 
-    /// A tensor that nothing reads is a feature this code does not know: the answer would be wrong.
+    /// Fails if `config.json` and the tensors tell different stories.
+    fn check_flags(&self, tied: Option<bool>) -> Result<()> {
+        if self.index.format == Format::Gguf {
+            return Ok(());
+        }
+        let (_, keys) = identify(&self.index.metadata, self.index.format)?;
+        let tensors = self.tensors();
+        let mut flags = vec![(
+            "tie_word_embeddings",
+            tied.map(|tied| !tied),
+            "output.weight",
+        )];
+        for (flag, tensor) in TENSORS_DECIDE {
+            flags.push((flag, keys.flag(flag)?, tensor));
+        }
+        for (flag, wanted, tensor) in flags {
+            let there = tensors.has(tensor);
+            if wanted.is_some_and(|wanted| wanted != there) {
+                let is = if there { "is there" } else { "is missing" };
+                let message = format!(
+                    "it contradicts the files, where the tensor that GGUF calls {tensor} {is}"
+                );
+                return Err(Error::weights(flag, message));
+            }
+        }
+        Ok(())
+    }
+
+    /// A tensor that nothing reads, or of which something is left over, is a feature this code does not
+    /// know: the answer would be wrong.
     fn check_all_used(&self) -> Result<()> {
-        let used = |at: usize| {
-            self.weights
-                .iter()
-                .any(|w| w.source == WeightSource::Tensor(at))
-        };
-        match (0..self.index.tensors.len()).find(|&at| !used(at)) {
+        let mut used = vec![0; self.index.tensors.len()];
+        for part in self.stored().flat_map(|(_, _, recipe)| &recipe.parts) {
+            let rows = self.index.tensors[part.tensor].spec.rows;
+            used[part.tensor] += part.len * if part.transposed { rows } else { 1 };
+        }
+        let tensors = self.index.tensors.iter().zip(used);
+        let unused = tensors.filter(|(tensor, used)| {
+            let spec = &tensor.spec;
+            *used != spec.rows * spec.columns
+        });
+        let names = unused.map(|(tensor, _)| &tensor.spec.name);
+        let names = names.chain(self.index.foreign.iter().map(|foreign| &foreign.name));
+        match names.into_iter().find(|name| !self.needless(name)) {
             None => Ok(()),
-            Some(at) => Err(Error::unsupported(format!(
-                "{}: the file holds this tensor, but the {} architecture as supported here does not use it",
-                self.index.tensors[at].spec.name, self.family.name
+            Some(name) => Err(Error::unsupported(format!(
+                "{name}: the file holds this tensor, but the {} architecture as supported here does not use it",
+                self.family.name
             ))),
         }
+    }
+
+    /// Whether a model is the same without the tensor called `name`.
+    fn needless(&self, name: &str) -> bool {
+        let buffer = names::NOT_WEIGHTS.iter().any(|end| name.ends_with(end));
+        let head = self.tied && name == "lm_head.weight";
+        self.index.format == Format::Checkpoint && (buffer || head)
     }
 }

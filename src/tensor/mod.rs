@@ -2,13 +2,15 @@
 //!
 //! A weight is a matrix of `rows × columns` values, stored row after row in *blocks* of
 //! [`DType::block_len`] values and [`DType::block_bytes`] bytes. A block never crosses a row.
-//! [`dequantise`] turns blocks into numbers; [`repack`] splits them into the two word arrays that
+//! [`dequantise`] turns blocks into numbers and [`quantise`] numbers into blocks; [`repack`] splits them into the two word arrays that
 //! the shaders read.
 
 mod dequantise;
+mod quantise;
 mod repack;
 
 pub use dequantise::dequantise;
+pub use quantise::quantise;
 pub use repack::{Packed, packed_len, repack};
 
 /// How the values of a weight are stored. Names and block formulas are those of GGUF.

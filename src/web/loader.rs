@@ -41,6 +41,7 @@ impl Loader {
                 Some("f32") => CacheType::F32,
                 other => return Err(Error::internal(format!("there is no cache type {other:?}"))),
             },
+            quantise: None,
         };
         let mut notes = Vec::new();
         let executor = executor(&given["device"], &mut notes).await?;

@@ -68,6 +68,20 @@ impl Metadata {
         }
     }
 
+    /// A list of numbers, each as [`f32`](Self::f32).
+    pub fn f32s(&self, key: &str) -> Result<Option<Vec<f32>>> {
+        let numbers: Vec<f32> = match self.0.get(key) {
+            None => return Ok(None),
+            Some(Value::Floats(numbers)) => numbers.iter().map(|&x| x as f32).collect(),
+            Some(Value::Integers(numbers)) => numbers.iter().map(|&n| n as f32).collect(),
+            Some(value) => return Self::wrong(key, "a list of numbers", value),
+        };
+        if numbers.iter().all(|x| x.is_finite()) {
+            return Ok(Some(numbers));
+        }
+        Self::wrong(key, "a list of finite numbers", &self.0[key])
+    }
+
     /// A truth value.
     pub fn bool(&self, key: &str) -> Result<Option<bool>> {
         match self.0.get(key) {

@@ -7,18 +7,21 @@ use crate::error::{Error, Result};
 /// that one on, as in the file.
 pub type Receiver<'a> = dyn FnMut(usize, usize, &[u8]) -> Result<()> + 'a;
 
-/// Gives whole blocks to their tensors, in the order of a file, and keeps at most two blocks.
+/// Gives whole blocks to their tensors, in the order of a file, and keeps at most a grain of them: two,
+/// unless told otherwise.
 ///
 /// Every piece begins at an even block and holds an even number of them; only the last piece of a
 /// tensor may be odd. That is what [`repack`](crate::tensor::repack) needs, where two blocks share
 /// a word.
 pub struct TensorStream {
     tensors: Vec<TensorInfo>,
+    /// For each tensor, the blocks that are given together.
+    grains: Vec<usize>,
     /// The tensor whose bytes come next; all before it are complete.
     current: usize,
     /// Position in the file of the next byte.
     position: u64,
-    /// The beginning of a pair of blocks.
+    /// The beginning of a grain of blocks.
     remainder: Vec<u8>,
 }
 
@@ -27,10 +30,23 @@ impl TensorStream {
     pub fn new(index: &Index) -> Self {
         Self {
             tensors: index.tensors.clone(),
+            grains: vec![2; index.tensors.len()],
             current: 0,
             position: index.header_bytes,
             remainder: Vec::new(),
         }
+    }
+
+    /// Gives blocks in multiples of `grain(tensor)`, even numbers, from now on; before any has arrived.
+    pub fn set_grains(&mut self, grain: impl Fn(usize) -> usize) {
+        self.grains = (0..self.tensors.len()).map(grain).collect();
+    }
+
+    /// This stream from the first byte of the file on, the header included.
+    #[must_use]
+    pub fn with_header(mut self) -> Self {
+        self.position = 0;
+        self
     }
 
     /// Takes the next bytes of the file, cut anywhere, and gives `receiver` the whole blocks among
@@ -56,12 +72,13 @@ impl TensorStream {
             let begun = (self.position - tensor.offset) as usize;
             let left = total - begun;
             let kept = self.remainder.len();
+            let grain = self.grains[self.current] * block;
             let first = (begun - kept) / block;
             let taken = if kept > 0 {
-                // Complete the pair first; at the end of a tensor it may be a single block.
-                let taken = (2 * block - kept).min(left).min(bytes.len());
+                // Complete the grain first; at the end of a tensor it may be smaller.
+                let taken = (grain - kept).min(left).min(bytes.len());
                 self.remainder.extend_from_slice(&bytes[..taken]);
-                if self.remainder.len() == 2 * block || taken == left {
+                if self.remainder.len() == grain || taken == left {
                     receiver(self.current, first, &self.remainder)?;
                     self.remainder.clear();
                 }
@@ -71,7 +88,7 @@ impl TensorStream {
                 let whole = if taken == left {
                     taken
                 } else {
-                    taken - taken % (2 * block)
+                    taken - taken % grain
                 };
                 if whole > 0 {
                     receiver(self.current, first, &bytes[..whole])?;

@@ -112,6 +112,7 @@ fn real(kv_cache: CacheType) -> Option<Engine> {
     let options = LoadOptions {
         context_length: Some(256),
         kv_cache,
+        ..LoadOptions::default()
     };
     let mut loader = Loader::new(
         Box::new(gpu(GpuOptions::default())?),

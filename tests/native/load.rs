@@ -5,7 +5,6 @@ use decant::{
     exec::Reference,
     generation::{Prompt, Value},
     load::{LoadOptions, Loader},
-    ops::CacheType,
 };
 use pollster::block_on;
 
@@ -44,7 +43,7 @@ fn a_context_beyond_the_model_is_refused_before_any_tensor() {
     let file = golden::gguf("llama");
     let options = LoadOptions {
         context_length: Some(100_000),
-        kv_cache: CacheType::F16,
+        ..LoadOptions::default()
     };
     let mut loader = Loader::new(Box::new(Reference::new()), options, None);
     let error = block_on(loader.push(&file)).unwrap_err();

@@ -5,6 +5,7 @@ mod support;
 
 mod batch;
 mod cache;
+mod checkpoint;
 mod close;
 mod config;
 mod generate;

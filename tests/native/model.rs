@@ -2,19 +2,22 @@
 
 use decant::{
     exec::{Allocation, Executor, Reference, TapeId},
-    model::{Graph, WeightSource},
-    ops::{CacheType, WeightId},
+    model::{Graph, GraphOptions},
+    ops::CacheType,
     tape::Step,
 };
 use pollster::block_on;
 
-use crate::support::golden::{self, Checkpoint};
+use crate::support::{
+    golden::{self, Checkpoint},
+    weights,
+};
 
 const PAGE: usize = 4;
 
 /// A model on the reference executor, with tapes of 1 and `chunk` rows.
 fn load(checkpoint: &Checkpoint, chunk: usize, cache: CacheType) -> Reference {
-    let graph = Graph::from_index(checkpoint.index(), None).unwrap();
+    let graph = Graph::from_index(checkpoint.index(), GraphOptions::default()).unwrap();
     let pages = graph.context_length.div_ceil(PAGE);
     let mut executor = Reference::new();
     let allocation = Allocation {
@@ -24,13 +27,7 @@ fn load(checkpoint: &Checkpoint, chunk: usize, cache: CacheType) -> Reference {
         pages_per_sequence: pages,
     };
     block_on(executor.allocate(allocation)).unwrap();
-    for (id, weight) in graph.weights.iter().enumerate() {
-        let blocks: Vec<u8> = match &weight.source {
-            WeightSource::Tensor(at) => checkpoint.tensors[*at].1.clone(),
-            WeightSource::Values(values) => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
-        };
-        executor.write_weight(WeightId(id), 0, &blocks).unwrap();
-    }
+    weights::write(&graph, &checkpoint.bytes(), &executor);
     let tapes = vec![graph.tape(1, 1).unwrap(), graph.tape(chunk, chunk).unwrap()];
     block_on(executor.prepare(tapes)).unwrap();
     executor

@@ -30,8 +30,8 @@ pub struct Counts {
 pub fn engine(name: &str, executor: Box<dyn Executor>) -> Engine {
     let file = golden::gguf(name);
     let options = LoadOptions {
-        context_length: None,
         kv_cache: CacheType::F32,
+        ..LoadOptions::default()
     };
     let mut loader = Loader::new(executor, options, Some(file.len() as u64));
     for piece in file.chunks(1000) {

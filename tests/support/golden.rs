@@ -21,6 +21,8 @@ pub struct Forward {
     pub input_ids: Vec<u32>,
     /// Tokens × vocabulary.
     pub logits: Vec<f32>,
+    /// Tokens × width: before the first layer, and after each.
+    pub hidden: Vec<Vec<f32>>,
 }
 
 impl Checkpoint {
@@ -40,6 +42,14 @@ impl Checkpoint {
             metadata: Metadata(self.metadata.clone()),
             ..Index::default()
         }
+    }
+
+    /// The bytes of the tensors, in the order of the index.
+    pub fn bytes(&self) -> Vec<Vec<u8>> {
+        self.tensors
+            .iter()
+            .map(|(_, bytes)| bytes.clone())
+            .collect()
     }
 
     /// Exchanges two rows of a tensor.
@@ -231,11 +241,18 @@ pub fn forward(name: &str) -> Vec<Forward> {
             .join("forward.safetensors"),
     );
     let get = |name: String| tensors.iter().find(|tensor| tensor.name == name).unwrap();
+    let has = |name: &str| tensors.iter().any(|tensor| tensor.name == name);
+    let floats = |name: String| -> Vec<f32> {
+        let words = words(&get(name).bytes);
+        words.into_iter().map(f32::from_bits).collect()
+    };
     let prompt = |i: usize| Forward {
         input_ids: words(&get(format!("{i}.input_ids")).bytes),
-        logits: words(&get(format!("{i}.logits")).bytes)
-            .into_iter()
-            .map(f32::from_bits)
+        logits: floats(format!("{i}.logits")),
+        hidden: (0..)
+            .map(|k| format!("{i}.hidden.{k}"))
+            .take_while(|name| has(name))
+            .map(floats)
             .collect(),
     };
     vec![prompt(0), prompt(1)]

@@ -5,13 +5,16 @@ use std::{fs, rc::Rc};
 use decant::{
     exec::{Allocation, Executor, Reference},
     generation::{Capacity, Engine, EngineParts, ModelFacts, TapeSize, Value},
-    model::{Graph, WeightSource},
-    ops::{CacheType, WeightId},
+    model::{Graph, GraphOptions},
+    ops::CacheType,
     tokenizer::Tokenizer,
 };
 use pollster::block_on;
 
-use super::golden::{checkpoint, folder};
+use super::{
+    golden::{checkpoint, folder},
+    weights,
+};
 
 /// Positions in a page: few, so that sequences have several.
 const PAGE_SIZE: usize = 8;
@@ -19,8 +22,8 @@ const PAGE_SIZE: usize = 8;
 /// An engine of the checkpoint in `models/<name>` with an f32 cache and prompts in chunks of 16.
 pub fn engine(name: &str) -> Engine {
     let checkpoint = checkpoint(name);
-    let tensors: Vec<Vec<u8>> = checkpoint.tensors.iter().map(|(_, b)| b.clone()).collect();
-    let graph = Graph::from_index(checkpoint.index(), None).unwrap();
+    let tensors = checkpoint.bytes();
+    let graph = Graph::from_index(checkpoint.index(), GraphOptions::default()).unwrap();
     let mut executor = Reference::new();
     let tapes = [(1, 1), (16, 4)].map(|(max_rows, max_outputs)| TapeSize {
         max_rows,
@@ -35,17 +38,7 @@ pub fn engine(name: &str) -> Engine {
         pages_per_sequence: pages,
     };
     block_on(executor.allocate(allocation)).unwrap();
-    for (id, weight) in graph.weights.iter().enumerate() {
-        let made;
-        let blocks = match &weight.source {
-            WeightSource::Tensor(at) => &tensors[*at],
-            WeightSource::Values(values) => {
-                made = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-                &made
-            }
-        };
-        executor.write_weight(WeightId(id), 0, blocks).unwrap();
-    }
+    weights::write(&graph, &tensors, &executor);
     let prepared = tapes.map(|size| graph.tape(size.max_rows, size.max_outputs).unwrap());
     block_on(executor.prepare(prepared.to_vec())).unwrap();
     let read = |file: &str| fs::read(folder().join("models").join(name).join(file)).unwrap();

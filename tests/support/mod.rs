@@ -1,6 +1,7 @@
 //! What tests share. Each test binary uses its own part.
 #![allow(dead_code, reason = "no test binary uses everything")]
 
+pub mod checkpoint;
 pub mod close;
 pub mod corpus;
 pub mod fake;
@@ -14,6 +15,8 @@ pub mod mutate;
 pub mod quantise;
 pub mod random;
 pub mod read;
+pub mod safetensors;
 pub mod scene;
 pub mod tokenizers;
 pub mod transformer;
+pub mod weights;

@@ -16,14 +16,16 @@
 //! integers, or metadata entries of a few bytes each).
 
 mod reader;
+mod split;
 mod tensors;
 mod value;
 
+pub(super) use self::split::{check_alone, check_part, check_total};
 use self::{
     reader::{Limit, Reader, Step, Stop},
     value::{Kind, List},
 };
-use super::{Index, Metadata, TensorInfo};
+use super::{Format, Index, Metadata, TensorInfo};
 use crate::error::{Error, Result};
 
 /// The most bytes that a header may take: four times the 16 MiB of the largest vocabularies known
@@ -215,6 +217,8 @@ impl Header {
         let mut tensors = std::mem::take(&mut self.tensors);
         tensors::place(&mut tensors, self.start, alignment.into(), self.file_size)?;
         Ok(Index {
+            format: Format::Gguf,
+            foreign: Vec::new(),
             metadata: std::mem::take(&mut self.metadata),
             tensors,
             header_bytes: self.start,

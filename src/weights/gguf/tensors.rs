@@ -4,7 +4,7 @@ use super::reader::{Reader, Step};
 use crate::{
     error::{Error, Result},
     tensor::{DType, WeightSpec},
-    weights::TensorInfo,
+    weights::{MAX_TENSOR, TensorInfo},
 };
 
 /// The longest name of a tensor, in bytes.
@@ -12,9 +12,6 @@ const MAX_NAME: u64 = 64;
 
 /// The fewest bytes of an entry: a name of one byte, one dimension.
 pub(super) const MIN_BYTES: u64 = 8 + 1 + 4 + 8 + 4 + 8;
-
-/// The most bytes of one tensor: what 32 bits can count, because a wasm program can count no further.
-const MAX_TENSOR: u64 = u32::MAX as u64;
 
 /// Reads one entry. Its offset is still relative to the tensor data, which begins after the last
 /// entry.

@@ -1,0 +1,185 @@
+//! Golden checkpoints as Hugging Face writes them: `config.json`, safetensors, tokenizer files.
+
+use std::fs;
+
+use decant::{
+    exec::{Allocation, Executor},
+    generation::Engine,
+    load::{CheckpointFiles, LoadOptions, Loader},
+    model::{Graph, GraphOptions},
+    ops::CacheType,
+    tape::{Step, Tape},
+    weights::{Metadata, safetensors::Header},
+};
+use pollster::block_on;
+
+use super::{golden::folder, safetensors::Safetensors, weights};
+
+/// Positions in a page of a cache made by [`Model::prepare`]: few, so that sequences have several.
+pub const PAGE: usize = 4;
+
+/// The files of a checkpoint, each by its name.
+#[derive(Clone)]
+pub struct Files {
+    pub config: Vec<u8>,
+    pub tokenizer: Vec<u8>,
+    pub tokenizer_config: Vec<u8>,
+    pub generation_config: Vec<u8>,
+    /// Weight files and, if there are several, their index.
+    pub weights: Vec<Vec<u8>>,
+    pub index: Option<Vec<u8>>,
+}
+
+/// The checkpoint in `models/<name>` with the configuration in `config`, one of two spellings.
+pub fn files(name: &str, config: &str) -> Files {
+    let read = |file: &str| fs::read(folder().join("models").join(name).join(file)).unwrap();
+    Files {
+        config: read(config),
+        tokenizer: read("tokenizer.json"),
+        tokenizer_config: read("tokenizer_config.json"),
+        generation_config: read("generation_config.json"),
+        weights: vec![read("model.safetensors")],
+        index: None,
+    }
+}
+
+impl Files {
+    /// The files that a loader reads first.
+    pub fn small(&self) -> CheckpointFiles<'_> {
+        CheckpointFiles {
+            config: &self.config,
+            tokenizer: &self.tokenizer,
+            tokenizer_config: Some(&self.tokenizer_config),
+            chat_template: None,
+            generation_config: Some(&self.generation_config),
+            index: self.index.as_deref(),
+        }
+    }
+
+    /// The same with the tensors dealt out to `count` files in turn, as a large model's are.
+    pub fn sharded(mut self, count: usize) -> Self {
+        let whole = Safetensors::read(&self.weights[0]);
+        let name = |at: usize| format!("model-{:05}-of-{count:05}.safetensors", at + 1);
+        let mut shards = vec![Safetensors::default(); count];
+        let mut map = serde_json::Map::new();
+        for (i, tensor) in whole.tensors.into_iter().enumerate() {
+            map.insert(tensor.name.clone(), name(i % count).into());
+            shards[i % count].tensors.push(tensor);
+        }
+        self.weights = shards.iter().map(Safetensors::build).collect();
+        let index = serde_json::json!({ "metadata": { "total_size": 1 }, "weight_map": map });
+        self.index = Some(index.to_string().into_bytes());
+        self
+    }
+
+    /// An engine, loaded in pieces of `piece` bytes.
+    pub fn engine(
+        &self,
+        executor: Box<dyn Executor>,
+        options: LoadOptions,
+        piece: usize,
+    ) -> decant::error::Result<Engine> {
+        block_on(async {
+            let mut loader = Loader::checkpoint(executor, options, &self.small())?;
+            if self.weights.len() > 1 {
+                for (at, file) in self.weights.iter().enumerate() {
+                    loader.begin(at, Some(file.len() as u64))?;
+                    for piece in file.chunks(piece) {
+                        if !loader.push(piece).await? {
+                            break;
+                        }
+                    }
+                }
+            }
+            for (at, file) in self.weights.iter().enumerate() {
+                loader.begin(at, Some(file.len() as u64))?;
+                for piece in file.chunks(piece) {
+                    loader.push(piece).await?;
+                }
+            }
+            loader.finish().await
+        })
+    }
+
+    /// The model of a checkpoint in one file.
+    pub fn model(&self) -> decant::error::Result<Model> {
+        let file = &self.weights[0];
+        let header = Header::new(Some(file.len() as u64)).push(file)?;
+        let (mut index, _) = header.expect("the whole file is there");
+        index.metadata = Metadata::from_json("config.json", &self.config)?;
+        let tensors = index.tensors.iter().map(|tensor| {
+            let begin = tensor.offset as usize;
+            file[begin..begin + tensor.spec.bytes()].to_vec()
+        });
+        let tensors = tensors.collect();
+        Ok(Model {
+            graph: Graph::from_index(index, GraphOptions::default())?,
+            tensors,
+        })
+    }
+}
+
+/// A described model and the bytes of its tensors.
+pub struct Model {
+    pub graph: Graph,
+    pub tensors: Vec<Vec<u8>>,
+}
+
+impl Model {
+    /// Loads the model into `executor` with room for one sequence, and prepares `tapes`.
+    pub fn prepare(&self, executor: &mut dyn Executor, tapes: Vec<Tape>) {
+        let pages = self.graph.context_length.div_ceil(PAGE);
+        let allocation = Allocation {
+            weights: self.graph.weights.iter().map(|w| w.spec.clone()).collect(),
+            cache: self.graph.cache(CacheType::F32, PAGE, pages),
+            sequences: 1,
+            pages_per_sequence: pages,
+        };
+        block_on(executor.allocate(allocation)).unwrap();
+        weights::write(&self.graph, &self.tensors, executor);
+        block_on(executor.prepare(tapes)).unwrap();
+    }
+}
+
+impl Model {
+    /// Tapes of `rows` rows that end before the first layer, after each, and with the logits.
+    pub fn layer_tapes(&self, rows: usize) -> Vec<Tape> {
+        let whole = self.graph.tape(rows, rows).unwrap();
+        let layers = self.graph.config.layers;
+        // What comes before the first layer, and the selection, norm and matrix after the last.
+        let (before, after) = (1, 3);
+        let each = (whole.ops.len() - before - after) / layers;
+        let cut = |layer: usize| {
+            let mut tape = whole.clone();
+            tape.ops.truncate(before + layer * each);
+            tape
+        };
+        (0..=layers).map(cut).chain([whole.clone()]).collect()
+    }
+}
+
+/// A step of one sequence from position `at` on, whose rows all give logits. Pages in an order of their
+/// own show that positions go through the table.
+pub fn step(ids: &[u32], at: usize, length: usize) -> Step {
+    let rows = ids.len() as u32;
+    Step {
+        tokens: ids.to_vec(),
+        positions: (0..rows).map(|row| at as u32 + row).collect(),
+        slots: vec![0; ids.len()],
+        outputs: (0..rows).collect(),
+        tables: vec![(0..length.div_ceil(PAGE) as u32).rev().collect()],
+        ..Step::default()
+    }
+}
+
+/// The largest `|actual − expected|` in units of what is allowed: 2e-4 absolute + 1e-3 relative.
+pub fn distance(actual: &[f32], expected: &[f32]) -> f32 {
+    assert_eq!(actual.len(), expected.len());
+    assert!(!expected.is_empty());
+    let off = |(a, e): (&f32, &f32)| (a - e).abs() / (2e-4 + 1e-3 * e.abs());
+    let worst = |worst: f32, off: f32| match off > worst || off.is_nan() {
+        true => off,
+        false => worst,
+    };
+    actual.iter().zip(expected).map(off).fold(0.0, worst)
+}
