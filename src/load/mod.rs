@@ -3,13 +3,14 @@
 //! This is where the rooms meet: headers describe the model, the executor makes room for it, and each
 //! further piece of a file goes to the device and is forgotten.
 
+mod angles;
 mod headers;
 mod source;
 mod vocabulary;
 
 use std::rc::Rc;
 
-use self::{headers::Headers, source::Source};
+use self::{angles::Factors, headers::Headers, source::Source};
 pub use self::{source::CheckpointFiles, vocabulary::vocabulary};
 use crate::{
     error::{Error, Result},
@@ -101,6 +102,7 @@ struct Weights {
     /// The file that is being pushed.
     current: usize,
     assembler: Assembler,
+    factors: Factors,
 }
 
 struct File {
@@ -197,6 +199,7 @@ impl Loader {
             files,
             current,
             assembler,
+            factors,
             ..
         } = &mut **weights;
         let (file, executor) = (&mut files[*current], &self.executor);
@@ -204,6 +207,7 @@ impl Loader {
             let write = &mut |weight, block, blocks: &[u8]| {
                 executor.write_weight(WeightId(weight), block, blocks)
             };
+            factors.push(file.first + tensor, blocks);
             assembler.push(file.first + tensor, block, blocks, write)
         })?;
         Ok(true)
@@ -244,6 +248,7 @@ impl Loader {
         }
         weights.assembler.finish()?;
         let graph = weights.graph;
+        weights.factors.write(&graph, &*self.executor)?;
         let tapes = TAPES
             .iter()
             .map(|size| graph.tape(size.max_rows, size.max_outputs));
@@ -299,6 +304,7 @@ impl Loader {
         let graph = Graph::from_index(index, options)?;
         self.allocate(&graph).await?;
         let assembler = Assembler::new(&graph.index().tensors, graph.stored());
+        let factors = Factors::new(&graph);
         for file in &mut files {
             let first = file.first;
             file.stream
@@ -310,6 +316,7 @@ impl Loader {
             files,
             current: 0,
             assembler,
+            factors,
         }));
         Ok(())
     }

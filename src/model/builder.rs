@@ -1,18 +1,24 @@
 //! Writes a tape the way a forward pass reads: one call an operation, tensors by name.
+//!
+//! Names of tensors come without `.weight` and `.bias`; a bias is added where the file has one. The
+//! parts that most families share are in [`blocks`](super::blocks).
 
 use std::collections::HashMap;
 
-use super::{Rope, rope, tensors::Tensors};
+use super::{Factors, ModelConfig, Rope, Scaling, tensors::Tensors};
 use crate::{
     error::{Error, Result},
     ops::{
-        Activation, Attention, BufferId, BufferSpec, Embed, GatedMatMul, Lookup, MatMul, Norm, Op,
-        RotaryStore, Rotation, Rows, SelectRows, WeightId,
+        Activation, BufferId, BufferSpec, Embed, GatedMatMul, Lookup, MatMul, Norm, Op, Rows,
+        SelectRows, WeightId,
     },
     tape::Tape,
     tensor::{DType, WeightSpec},
     weights::Recipe,
 };
+
+/// The tensor of GGUF files that holds factors for the frequencies of all ropes.
+const FACTORS: &str = "rope_freqs.weight";
 
 /// A weight of the model and where its values come from.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,6 +29,16 @@ pub struct WeightEntry {
     pub source: WeightSource,
 }
 
+impl WeightEntry {
+    /// The places of the tensors whose values are factors of its angles.
+    pub fn factors(&self) -> &[usize] {
+        match &self.source {
+            WeightSource::Angles(_, _, tensors) => tensors,
+            WeightSource::Tensors(_) | WeightSource::Values(_) => &[],
+        }
+    }
+}
+
 /// Where a weight's values come from.
 #[derive(Debug, Clone, PartialEq)]
 pub enum WeightSource {
@@ -30,11 +46,15 @@ pub enum WeightSource {
     Tensors(Recipe),
     /// Values made when the model is described; f32, row after row.
     Values(Vec<f32>),
+    /// A table of angles whose factors are tensors of the file: what makes it, its positions, and the
+    /// places of the tensors in the index.
+    Angles(Rope, usize, Vec<usize>),
 }
 
 /// Appends operations to a tape. Buffers are shared by name: asking for a name again gives the same
 /// buffer, so layers work in the same memory.
 pub struct Builder<'a> {
+    pub(super) config: &'a ModelConfig,
     tensors: Tensors<'a>,
     positions: usize,
     max_rows: usize,
@@ -54,6 +74,7 @@ impl<'a> Builder<'a> {
         max_outputs: usize,
     ) -> Self {
         Self {
+            config: tensors.config,
             tensors,
             positions,
             max_rows,
@@ -66,9 +87,9 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Whether the file holds a tensor called `name`.
+    /// Whether the file holds the matrix or vector `name.weight`.
     pub fn has(&self, name: &str) -> bool {
-        self.tensors.has(name)
+        self.tensors.has(&format!("{name}.weight"))
     }
 
     /// The buffer called `name`, with a row for every token.
@@ -76,56 +97,78 @@ impl<'a> Builder<'a> {
         self.buffer_of(name, Rows::Tokens, columns)
     }
 
-    /// The tensor called `name`, which must be `rows × columns`.
-    pub fn weight(&mut self, name: &str, rows: usize, columns: usize) -> Result<WeightId> {
-        if let Some(&id) = self.by_name.get(name) {
-            return Ok(id);
-        }
-        let (spec, recipe) = self.tensors.weight(name, rows, columns)?;
-        Ok(self.entry(name, || WeightEntry {
-            spec,
-            source: WeightSource::Tensors(recipe),
-        }))
+    /// Values in a row of a buffer.
+    pub fn columns(&self, buffer: BufferId) -> usize {
+        self.buffers[buffer.0].columns
     }
 
-    /// Token ids to rows of the matrix called `name`.
-    pub fn embed(&mut self, name: &str, vocabulary: usize, out: BufferId) -> Result<()> {
-        let weight = self.weight(name, vocabulary, self.buffers[out.0].columns)?;
-        self.ops.push(Op::Embed(Embed {
+    /// The tensor `name.weight`, which must be `rows × columns`.
+    pub fn weight(&mut self, name: &str, rows: usize, columns: usize) -> Result<WeightId> {
+        self.tensor(&format!("{name}.weight"), rows, columns)
+    }
+
+    /// The vector `name.bias` of `columns` values, where the file has it.
+    pub fn bias(&mut self, name: &str, columns: usize) -> Result<Option<WeightId>> {
+        let name = format!("{name}.bias");
+        match self.tensors.has(&name) {
+            true => self.tensor(&name, 1, columns).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// Appends an operation.
+    pub fn op(&mut self, op: Op) {
+        self.ops.push(op);
+    }
+
+    /// Tokens, or positions, to rows of the matrix `name`, which has `rows`; `scale` multiplies what comes
+    /// of tokens, and positions are added to it.
+    pub fn embed(
+        &mut self,
+        name: &str,
+        rows: usize,
+        lookup: Lookup,
+        scale: f32,
+        out: BufferId,
+    ) -> Result<()> {
+        let weight = self.weight(name, rows, self.columns(out))?;
+        self.op(Op::Embed(Embed {
             weight,
-            lookup: Lookup::Token,
-            scale: 1.0,
-            add: false,
+            lookup,
+            scale,
+            add: lookup == Lookup::Position,
             out,
         }));
         Ok(())
     }
 
-    /// Normalises `x` with the vector called `name`, into the buffer called `out`.
-    pub fn rms_norm(
-        &mut self,
-        x: BufferId,
-        name: &str,
-        epsilon: f32,
-        out: &str,
-    ) -> Result<BufferId> {
+    /// Normalises each row of `x` into the buffer called `out`.
+    pub fn norm(&mut self, x: BufferId, name: &str, out: &str) -> Result<BufferId> {
         let BufferSpec { rows, columns, .. } = self.buffers[x.0];
-        let weight = self.weight(name, 1, columns)?;
         let out = self.buffer_of(out, rows, columns);
-        self.ops.push(Op::Norm(Norm {
-            x,
-            groups: 1,
-            centred: false,
-            weight,
-            bias: None,
-            epsilon,
-            add: false,
-            out,
-        }));
+        self.norm_into(x, name, 1, false, out)?;
         Ok(out)
     }
 
-    /// A linear layer: the matrix `name.weight` and, where the file has it, the vector `name.bias`.
+    /// Normalises each head of `x` by itself into the buffer called `out`.
+    pub fn norm_heads(
+        &mut self,
+        x: BufferId,
+        name: &str,
+        heads: usize,
+        out: &str,
+    ) -> Result<BufferId> {
+        let out = self.buffer(out, self.columns(x));
+        self.norm_into(x, name, heads, false, out)?;
+        Ok(out)
+    }
+
+    /// Normalises each row of `x` and adds it to `residual`.
+    pub fn norm_add(&mut self, x: BufferId, name: &str, residual: BufferId) -> Result<()> {
+        self.norm_into(x, name, 1, true, residual)
+    }
+
+    /// A linear layer into the buffer called `out`.
     pub fn linear(
         &mut self,
         x: BufferId,
@@ -133,17 +176,30 @@ impl<'a> Builder<'a> {
         outputs: usize,
         out: &str,
     ) -> Result<BufferId> {
+        self.linear_activated(x, name, outputs, None, out)
+    }
+
+    /// A linear layer whose results pass through `activation`.
+    pub fn linear_activated(
+        &mut self,
+        x: BufferId,
+        name: &str,
+        outputs: usize,
+        activation: Option<Activation>,
+        out: &str,
+    ) -> Result<BufferId> {
         let out = self.buffer_of(out, self.buffers[x.0].rows, outputs);
-        self.matmul(x, name, None, out)?;
+        self.matmul(x, name, 1.0, activation, None, out)?;
         Ok(out)
     }
 
-    /// A linear layer whose result is added to `residual`.
+    /// A linear layer whose result, times the model's residual scale, is added to `residual`.
     pub fn linear_add(&mut self, x: BufferId, name: &str, residual: BufferId) -> Result<()> {
-        self.matmul(x, name, Some(residual), residual)
+        let scale = self.config.residual_scale;
+        self.matmul(x, name, scale, None, Some(residual), residual)
     }
 
-    /// `activation(x · gateᵀ) · (x · upᵀ)`.
+    /// `activation(gate(x)) · up(x)` of two linear layers.
     pub fn gated(
         &mut self,
         x: BufferId,
@@ -154,52 +210,17 @@ impl<'a> Builder<'a> {
     ) -> Result<BufferId> {
         let BufferSpec { rows, columns, .. } = self.buffers[x.0];
         let out = self.buffer_of("gated", rows, outputs);
+        let biases = [self.bias(gate, outputs)?, self.bias(up, outputs)?];
         let (gate, up) = (
             self.weight(gate, outputs, columns)?,
             self.weight(up, outputs, columns)?,
         );
-        self.ops.push(Op::GatedMatMul(GatedMatMul {
+        self.op(Op::GatedMatMul(GatedMatMul {
             x,
             gate,
             up,
-            biases: [None; 2],
+            biases,
             activation,
-            out,
-        }));
-        Ok(out)
-    }
-
-    /// Rotates `[q, k]`, stores keys and values in `layer`'s cache, and attends.
-    pub fn attention(
-        &mut self,
-        [q, k, v]: [BufferId; 3],
-        layer: usize,
-        heads: usize,
-        rope: &Rope,
-    ) -> Result<BufferId> {
-        let columns = self.buffers[q.0].columns;
-        let out = self.buffer("attended", columns);
-        let table = self.rope_table(rope);
-        self.ops.push(Op::RotaryStore(RotaryStore {
-            q,
-            k,
-            v,
-            rotation: Some(Rotation {
-                table,
-                pairing: rope.pairing,
-                dims: rope.dims,
-            }),
-            layer,
-            heads,
-        }));
-        let scale = 1.0 / ((columns / heads) as f32).sqrt();
-        self.ops.push(Op::Attention(Attention {
-            q,
-            layer,
-            heads,
-            scale,
-            window: None,
-            cap: None,
             out,
         }));
         Ok(out)
@@ -207,26 +228,47 @@ impl<'a> Builder<'a> {
 
     /// Keeps the rows of `x` whose logits are wanted.
     pub fn select_rows(&mut self, x: BufferId) -> BufferId {
-        let out = self.buffer_of("selected", Rows::Outputs, self.buffers[x.0].columns);
-        self.ops.push(Op::SelectRows(SelectRows { x, out }));
+        let out = self.buffer_of("selected", Rows::Outputs, self.columns(x));
+        self.op(Op::SelectRows(SelectRows { x, out }));
         out
     }
 
-    /// Ends the pass: logits are `x` times the matrix called `name`.
-    pub fn logits(&mut self, x: BufferId, name: &str, vocabulary: usize) -> Result<()> {
-        let out = self.buffer_of("logits", Rows::Outputs, vocabulary);
-        let weight = self.weight(name, vocabulary, self.buffers[x.0].columns)?;
-        self.ops.push(Op::MatMul(MatMul {
-            x,
-            weight,
-            bias: None,
-            scale: 1.0,
-            activation: None,
-            residual: None,
-            out,
-        }));
+    /// Ends the pass: logits are `x` times the matrix `name`, scaled and capped as the model says.
+    pub fn logits(&mut self, x: BufferId, name: &str) -> Result<()> {
+        let config = self.config;
+        let out = self.buffer_of("logits", Rows::Outputs, config.vocabulary);
+        let cap = config.logit_cap.map(Activation::SoftCap);
+        self.matmul(x, name, config.logit_scale, cap, None, out)?;
         self.logits = Some(out);
         Ok(())
+    }
+
+    /// The table of `rope`'s angles for all positions, set after set.
+    pub(super) fn rope_table(&mut self, number: usize) -> Result<WeightId> {
+        let mut rope = self.config.ropes[number].clone();
+        // GGUF files of Llama 3.1 and later hold the result of their scaling, a factor for each pair.
+        if rope.scaling == Scaling::None && self.tensors.has(FACTORS) {
+            rope.scaling = Scaling::Factors(Factors::Tensor(FACTORS));
+        }
+        let name = format!("rope table {number}");
+        if let Some(&id) = self.by_name.get(&name) {
+            return Ok(id);
+        }
+        let tensors = rope.tensors().into_iter();
+        let places: Vec<usize> = tensors
+            .map(|name| self.tensors.vector(name, rope.dims / 2))
+            .collect::<Result<_>>()?;
+        let source = match places.is_empty() {
+            true => WeightSource::Values(rope.table(self.positions, &[])?),
+            false => WeightSource::Angles(rope.clone(), self.positions, places),
+        };
+        let spec = WeightSpec {
+            name: name.clone(),
+            dtype: DType::F32,
+            rows: rope.sets() * self.positions,
+            columns: rope.dims,
+        };
+        Ok(self.entry(&name, WeightEntry { spec, source }))
     }
 
     pub(super) fn finish(self) -> Result<(Tape, Vec<WeightEntry>)> {
@@ -252,52 +294,68 @@ impl<'a> Builder<'a> {
         ))
     }
 
+    fn norm_into(
+        &mut self,
+        x: BufferId,
+        name: &str,
+        groups: usize,
+        add: bool,
+        out: BufferId,
+    ) -> Result<()> {
+        let size = self.columns(x) / groups;
+        let norm = self.config.norm;
+        let (weight, bias) = (self.weight(name, 1, size)?, self.bias(name, size)?);
+        self.op(Op::Norm(Norm {
+            x,
+            groups,
+            centred: norm.centred,
+            weight,
+            bias,
+            epsilon: norm.epsilon,
+            add,
+            out,
+        }));
+        Ok(())
+    }
+
     fn matmul(
         &mut self,
         x: BufferId,
         name: &str,
+        scale: f32,
+        activation: Option<Activation>,
         residual: Option<BufferId>,
         out: BufferId,
     ) -> Result<()> {
-        let (inputs, outputs) = (self.buffers[x.0].columns, self.buffers[out.0].columns);
-        let weight = self.weight(&format!("{name}.weight"), outputs, inputs)?;
-        let bias = format!("{name}.bias");
-        let bias = if self.has(&bias) {
-            Some(self.weight(&bias, 1, outputs)?)
-        } else {
-            None
-        };
-        self.ops.push(Op::MatMul(MatMul {
+        let (inputs, outputs) = (self.columns(x), self.columns(out));
+        let (weight, bias) = (
+            self.weight(name, outputs, inputs)?,
+            self.bias(name, outputs)?,
+        );
+        self.op(Op::MatMul(MatMul {
             x,
             weight,
             bias,
-            scale: 1.0,
-            activation: None,
+            scale,
+            activation,
             residual,
             out,
         }));
         Ok(())
     }
 
-    fn rope_table(&mut self, rope: &Rope) -> WeightId {
-        let (rows, columns) = (self.positions, rope.dims);
-        self.entry("rope table", || WeightEntry {
-            spec: WeightSpec {
-                name: "rope table".into(),
-                dtype: DType::F32,
-                rows,
-                columns,
-            },
-            source: WeightSource::Values(rope::table(rope, rows)),
-        })
+    fn tensor(&mut self, name: &str, rows: usize, columns: usize) -> Result<WeightId> {
+        if let Some(&id) = self.by_name.get(name) {
+            return Ok(id);
+        }
+        let (spec, recipe) = self.tensors.weight(name, rows, columns)?;
+        let source = WeightSource::Tensors(recipe);
+        Ok(self.entry(name, WeightEntry { spec, source }))
     }
 
-    fn entry(&mut self, name: &str, make: impl FnOnce() -> WeightEntry) -> WeightId {
-        if let Some(&id) = self.by_name.get(name) {
-            return id;
-        }
+    fn entry(&mut self, name: &str, entry: WeightEntry) -> WeightId {
         let id = WeightId(self.weights.len());
-        self.weights.push(make());
+        self.weights.push(entry);
         self.by_name.insert(name.into(), id);
         id
     }

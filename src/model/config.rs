@@ -1,18 +1,22 @@
 //! The sizes and constants of a model, whatever its family.
 
-use super::Keys;
+use super::{Keys, Rope};
 use crate::{
     error::{Error, Result},
-    ops::Pairing,
+    ops::{Activation, Pairing},
 };
+
+/// The most layers or experts of a model, so that a lying file makes no long lists.
+const MOST_LAYERS: usize = 4096;
+
+/// The most of anything else, so that no product of sizes overflows.
+const MOST: usize = 1 << 24;
 
 /// Sizes and constants of a decoder-only transformer. Counts are of values unless said otherwise.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelConfig {
     /// The family's name.
     pub architecture: &'static str,
-    /// Transformer layers.
-    pub layers: usize,
     /// Width of the residual stream.
     pub hidden: usize,
     /// Width of the feed-forward layer.
@@ -27,29 +31,188 @@ pub struct ModelConfig {
     pub vocabulary: usize,
     /// Positions the model was trained for.
     pub max_positions: usize,
-    /// Added to the mean square in norms.
-    pub norm_epsilon: f32,
-    /// Rotary embedding.
-    pub rope: Rope,
+    /// Norms of the residual stream, queries and keys.
+    pub norm: NormConfig,
+    /// What the feed-forward layer applies.
+    pub activation: Activation,
+    /// The ways in which heads are rotated; layers choose by number.
+    pub ropes: Vec<Rope>,
+    /// What distinguishes each layer of the transformer from others.
+    pub layers: Vec<LayerConfig>,
+    /// What products of queries and keys are multiplied by.
+    pub attention_scale: f32,
+    /// What attention scores stay below in magnitude.
+    pub attention_cap: Option<f32>,
+    /// What embeddings are multiplied by.
+    pub embedding_scale: f32,
+    /// What a layer's results are multiplied by before they are added to the residual stream; not 0.
+    pub residual_scale: f32,
+    /// What logits are multiplied by.
+    pub logit_scale: f32,
+    /// What logits stay below in magnitude.
+    pub logit_cap: Option<f32>,
+    /// Whether attention and the feed-forward layer see the same residual stream.
+    pub parallel: bool,
+    /// Experts, where feed-forward layers are mixtures.
+    pub experts: Option<Mixture>,
 }
 
-/// Rotary embedding.
+/// How values are normalised.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Rope {
-    /// Base of the frequencies.
-    pub theta: f32,
-    /// Values of a head that are rotated; even.
-    pub dims: usize,
-    /// Which values form a pair.
-    pub pairing: Pairing,
+pub struct NormConfig {
+    /// Whether the mean is taken away first.
+    pub centred: bool,
+    /// Added to the mean square.
+    pub epsilon: f32,
+}
+
+/// One layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LayerConfig {
+    /// Positions that a token sees, its own among them; all if `None`.
+    pub window: Option<usize>,
+    /// Which of the model's ropes rotates its heads; none if `None`.
+    pub rope: Option<usize>,
+    /// Whether its feed-forward layer is a mixture of experts; the tensors tell if `None`.
+    pub sparse: Option<bool>,
+}
+
+/// A mixture of experts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mixture {
+    /// How many there are.
+    pub count: usize,
+    /// How many each token goes to.
+    pub chosen: usize,
+    /// Width of an expert's feed-forward layer.
+    pub width: usize,
+    /// Whether the weights of the chosen experts add up to 1.
+    pub normalise: bool,
 }
 
 impl ModelConfig {
+    /// The constants that all families have, and the usual values of the others. `pairing`: how heads are
+    /// rotated, if they are.
+    pub fn read(
+        keys: &Keys,
+        architecture: &'static str,
+        centred: bool,
+        pairing: Option<Pairing>,
+    ) -> Result<Self> {
+        let (hidden, heads) = (
+            keys.required_count("embedding_length")?,
+            keys.required_count("attention.head_count")?,
+        );
+        let head_dim = match keys.count("attention.key_length")? {
+            Some(head_dim) => head_dim,
+            None => hidden.checked_div(heads).unwrap_or(0),
+        };
+        let name = "attention.value_length";
+        if let Some(values) = keys.count(name)?.filter(|&values| values != head_dim) {
+            let supported = format!("{head_dim}, the length of keys");
+            return Err(keys.unsupported(name, &values.to_string(), &supported));
+        }
+        let vocabulary = match keys.count("vocab_size")? {
+            Some(vocabulary) => vocabulary,
+            None => keys
+                .metadata()
+                .strings("tokenizer.ggml.tokens")?
+                .map_or(0, <[String]>::len),
+        };
+        let max_positions = keys.required_count("context_length")?;
+        let ropes = pairing.map(|pairing| Rope::read(keys, head_dim, max_positions, pairing));
+        let ropes: Vec<_> = ropes.into_iter().collect::<Result<_>>()?;
+        let layers = keys.required_count("block_count")?;
+        if layers > MOST_LAYERS {
+            let message = format!("{layers} is more than {MOST_LAYERS}");
+            return Err(Error::weights(keys.key("block_count"), message));
+        }
+        let layer = LayerConfig {
+            window: None,
+            rope: pairing.map(|_| 0),
+            sparse: None,
+        };
+        let epsilon = match centred {
+            true => "attention.layer_norm_epsilon",
+            false => "attention.layer_norm_rms_epsilon",
+        };
+        Ok(Self {
+            architecture,
+            hidden,
+            intermediate: keys.count("feed_forward_length")?.unwrap_or(4 * hidden),
+            heads,
+            kv_heads: keys.count("attention.head_count_kv")?.unwrap_or(heads),
+            head_dim,
+            vocabulary,
+            max_positions,
+            norm: NormConfig {
+                centred,
+                epsilon: keys.required_number(epsilon)?,
+            },
+            activation: activation(keys)?,
+            ropes,
+            layers: vec![layer; layers],
+            attention_scale: 1.0 / (head_dim as f32).sqrt(),
+            attention_cap: None,
+            embedding_scale: 1.0,
+            residual_scale: 1.0,
+            logit_scale: 1.0,
+            logit_cap: None,
+            parallel: false,
+            experts: None,
+        })
+    }
+
+    /// Gives a window to the layers that `config.json` lists as sliding, or else to those that `slides`
+    /// says, if the model has one.
+    pub fn windows(&mut self, keys: &Keys, slides: impl Fn(usize) -> bool) -> Result<()> {
+        let window = keys.count("attention.sliding_window")?;
+        if window == Some(0) {
+            let key = keys.key("attention.sliding_window");
+            return Err(Error::weights(key, "0 is not allowed"));
+        }
+        let name = "layer_types";
+        let types = keys.texts(name)?;
+        if let Some(types) = types.filter(|types| types.len() != self.layers.len()) {
+            let message = format!("{} types for {} layers", types.len(), self.layers.len());
+            return Err(Error::weights(keys.key(name), message));
+        }
+        for (i, layer) in self.layers.iter_mut().enumerate() {
+            let sliding = match types.map(|types| &*types[i]) {
+                None => slides(i),
+                Some("full_attention") => false,
+                Some("sliding_attention") => true,
+                Some(other) => {
+                    let supported = "full_attention, sliding_attention";
+                    return Err(keys.unsupported(name, &format!("{other:?}"), supported));
+                }
+            };
+            if types.is_some() && sliding && window.is_none() {
+                let message = "it lists sliding_attention, but there is no sliding_window";
+                return Err(Error::weights(keys.key(name), message));
+            }
+            layer.window = window.filter(|_| sliding);
+        }
+        Ok(())
+    }
+
+    /// Reads the experts that the model must have.
+    pub fn mixture(&mut self, keys: &Keys, normalise: bool) -> Result<()> {
+        let width = keys.count("expert_feed_forward_length")?;
+        self.experts = Some(Mixture {
+            count: keys.required_count("expert_count")?,
+            chosen: keys.required_count("expert_used_count")?,
+            width: width.unwrap_or(self.intermediate),
+            normalise,
+        });
+        Ok(())
+    }
+
     /// Fails, naming the key, if the sizes do not belong together or cannot be served.
     pub(super) fn check(&self, keys: &Keys) -> Result<()> {
         let key = |name: &str| keys.key(name);
-        let positive = [
-            ("block_count", self.layers),
+        let mut positive = vec![
+            ("block_count", self.layers.len()),
             ("embedding_length", self.hidden),
             ("feed_forward_length", self.intermediate),
             ("attention.head_count", self.heads),
@@ -58,6 +221,26 @@ impl ModelConfig {
             ("vocab_size", self.vocabulary),
             ("context_length", self.max_positions),
         ];
+        if let Some(experts) = &self.experts {
+            positive.push(("expert_count", experts.count));
+            positive.push(("expert_used_count", experts.chosen));
+            positive.push(("expert_feed_forward_length", experts.width));
+            if experts.chosen > experts.count {
+                let message = format!("{} of {} experts", experts.chosen, experts.count);
+                return Err(Error::weights(key("expert_used_count"), message));
+            }
+        }
+        let wide = self.heads.saturating_mul(self.head_dim);
+        let sizes = positive
+            .iter()
+            .copied()
+            .filter(|&(name, _)| name != "context_length");
+        for (name, value) in sizes.chain([("attention.head_count", wide)]) {
+            if value > MOST || (name == "expert_count" && value > MOST_LAYERS) {
+                let message = format!("a size of {value} cannot be served");
+                return Err(Error::weights(key(name), message));
+            }
+        }
         if let Some((name, _)) = positive.iter().find(|(_, value)| *value == 0) {
             return Err(Error::weights(key(name), "0 is not allowed"));
         }
@@ -68,29 +251,50 @@ impl ModelConfig {
             );
             return Err(Error::weights(key("attention.head_count_kv"), message));
         }
-        if self.rope.dims > self.head_dim
-            || !self.rope.dims.is_multiple_of(2)
-            || self.rope.dims == 0
+        for rope in &self.ropes {
+            rope.check(keys, self.head_dim)?;
+        }
+        let epsilon = match self.norm.centred {
+            true => "attention.layer_norm_epsilon",
+            false => "attention.layer_norm_rms_epsilon",
+        };
+        let mut above = vec![
+            (epsilon, self.norm.epsilon),
+            ("attention.scale", self.attention_scale),
+            ("embedding_scale", self.embedding_scale),
+            ("residual_scale", self.residual_scale),
+            ("logit_scale", self.logit_scale),
+        ];
+        above.extend(
+            self.attention_cap
+                .map(|cap| ("attn_logit_softcapping", cap)),
+        );
+        above.extend(self.logit_cap.map(|cap| ("final_logit_softcapping", cap)));
+        match above
+            .into_iter()
+            .find(|&(_, value)| value.is_nan() || value <= 0.0)
         {
-            let message = format!(
-                "{} is not an even number up to {}",
-                self.rope.dims, self.head_dim
-            );
-            return Err(Error::weights(key("rope.dimension_count"), message));
+            None => Ok(()),
+            Some((name, value)) => {
+                let message = format!("{value} is not above 0");
+                Err(Error::weights(key(name), message))
+            }
         }
-        if self.norm_epsilon <= 0.0 {
-            let message = format!("{} is not above 0", self.norm_epsilon);
-            return Err(Error::weights(
-                key("attention.layer_norm_rms_epsilon"),
-                message,
-            ));
-        }
-        if self.rope.theta <= 0.0 {
-            return Err(Error::weights(
-                key("rope.freq_base"),
-                format!("{} is not above 0", self.rope.theta),
-            ));
-        }
-        Ok(())
+    }
+}
+
+/// The activation that the file names, or else SiLU.
+fn activation(keys: &Keys) -> Result<Activation> {
+    match keys.text("activation")? {
+        None | Some("silu" | "swish") => Ok(Activation::Silu),
+        Some("gelu") => Ok(Activation::Gelu),
+        Some("gelu_new" | "gelu_pytorch_tanh" | "gelu_fast") => Ok(Activation::GeluTanh),
+        Some("relu") => Ok(Activation::Relu),
+        Some("relu2") => Ok(Activation::ReluSquared),
+        Some(other) => Err(keys.unsupported(
+            "activation",
+            &format!("{other:?}"),
+            "silu, swish, gelu, gelu_new, gelu_pytorch_tanh, gelu_fast, relu, relu2",
+        )),
     }
 }

@@ -1,24 +1,27 @@
 //! From a model file's header to forward passes.
 //!
-//! A *family* is one file: it reads its constants into a [`ModelConfig`], writes its forward pass, top to
-//! bottom, with the [`Builder`], and says what its tensors are called in a Hugging Face checkpoint.
-//! [`Graph::from_index`] finds the family by the architecture's name. To add an architecture, write such
-//! a file and add it to [`FAMILIES`].
+//! A *family* is one file in `families/`: it reads its constants into a [`ModelConfig`], writes its forward
+//! pass, top to bottom, with the [`Builder`], and says what its tensors are called in a Hugging Face
+//! checkpoint. [`Graph::from_index`] finds the family by the architecture's name. To add an architecture,
+//! write such a file and add it to [`FAMILIES`].
 
+pub mod blocks;
 mod builder;
 mod config;
+mod families;
 mod keys;
-mod llama;
-mod names;
+pub mod names;
 mod rope;
 mod tensors;
 
 use std::collections::HashMap;
 
 pub use builder::{Builder, WeightEntry, WeightSource};
-pub use config::{ModelConfig, Rope};
+pub use config::{LayerConfig, Mixture, ModelConfig, NormConfig};
+pub use families::FAMILIES;
 pub use keys::Keys;
 pub use names::{ChooseOutputs, Name, Outputs};
+pub use rope::{Factors, Rope, Scaling};
 
 use self::tensors::Tensors;
 use crate::{
@@ -44,9 +47,6 @@ pub struct Family {
     /// Appends the forward pass, from token ids to logits.
     pub forward: fn(&mut Builder, &ModelConfig) -> Result<()>,
 }
-
-/// Every architecture there is.
-pub const FAMILIES: &[Family] = &[llama::FAMILY];
 
 /// What the caller decides about a model.
 #[derive(Debug, Clone, Copy, Default)]
@@ -90,8 +90,9 @@ pub fn describe(metadata: &Metadata, format: Format) -> Result<(&'static Family,
 }
 
 /// Flags of `config.json` that are the same as whether a tensor is there.
-const TENSORS_DECIDE: [(&str, &str); 2] = [
+const TENSORS_DECIDE: [(&str, &str); 3] = [
     ("attention_bias", "blk.0.attn_q.bias"),
+    ("use_qkv_bias", "blk.0.attn_q.bias"),
     ("mlp_bias", "blk.0.ffn_up.bias"),
 ];
 
@@ -161,18 +162,26 @@ impl Graph {
         Ok(self.build(max_rows, max_outputs)?.0)
     }
 
+    /// Positions after which a sequence takes other angles for all of its positions; never if `None`.
+    pub fn original_length(&self) -> Option<usize> {
+        self.config.ropes.iter().find_map(Rope::original)
+    }
+
+    /// The first row of the tables of angles for a sequence of `length` positions.
+    pub fn angles(&self, length: usize) -> u32 {
+        let long = self
+            .original_length()
+            .is_some_and(|original| length > original);
+        if long { self.context_length as u32 } else { 0 }
+    }
+
     /// The cache this model needs.
     pub fn cache(&self, dtype: CacheType, page_size: usize, pages: usize) -> CacheSpec {
-        let ModelConfig {
-            layers,
-            kv_heads,
-            head_dim,
-            ..
-        } = self.config;
+        let config = &self.config;
         CacheSpec {
-            layers,
-            kv_heads,
-            head_dim,
+            layers: config.layers.len(),
+            kv_heads: config.kv_heads,
+            head_dim: config.head_dim,
             dtype,
             page_size,
             pages,
@@ -184,7 +193,7 @@ impl Graph {
         let weights = self.weights.iter().enumerate();
         weights.filter_map(|(id, weight)| match &weight.source {
             WeightSource::Tensors(recipe) => Some((id, &weight.spec, recipe)),
-            WeightSource::Values(_) => None,
+            WeightSource::Values(_) | WeightSource::Angles(..) => None,
         })
     }
 
@@ -245,6 +254,9 @@ impl Graph {
         for part in self.stored().flat_map(|(_, _, recipe)| &recipe.parts) {
             let rows = self.index.tensors[part.tensor].spec.rows;
             used[part.tensor] += part.len * if part.transposed { rows } else { 1 };
+        }
+        for tensor in self.weights.iter().flat_map(WeightEntry::factors) {
+            used[*tensor] = self.index.tensors[*tensor].spec.columns;
         }
         let tensors = self.index.tensors.iter().zip(used);
         let unused = tensors.filter(|(tensor, used)| {

@@ -30,6 +30,9 @@ pub struct Name {
     pub transposed: bool,
     /// Whether 1 is added to each value.
     pub plus_one: bool,
+    /// The layer that it is fused with others into in GGUF files, and which of its outputs are this one's;
+    /// none if it is not fused there.
+    pub fused: Option<(&'static str, ChooseOutputs)>,
 }
 
 /// A tensor that is stored alike in both formats.
@@ -40,6 +43,7 @@ pub const fn name(gguf: &'static str, checkpoint: &'static str) -> Name {
         outputs: None,
         transposed: false,
         plus_one: false,
+        fused: None,
     }
 }
 
@@ -53,6 +57,12 @@ impl Name {
     /// The checkpoint's matrix has a row for each input, as those of GPT-2.
     pub const fn transposed(mut self) -> Self {
         self.transposed = true;
+        self
+    }
+
+    /// In GGUF files, the outputs that `outputs` chooses of the layer called `name`.
+    pub const fn fused(mut self, name: &'static str, outputs: ChooseOutputs) -> Self {
+        self.fused = Some((name, outputs));
         self
     }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::{
     ModelConfig,
-    names::{Name, Outputs},
+    names::{ChooseOutputs, Name, Outputs},
 };
 use crate::{
     error::{Error, Result},
@@ -30,24 +30,39 @@ pub(super) struct Tensors<'a> {
 /// and a router's small error sends a token to other experts.
 const EXACT: [&str; 2] = ["position_embd", "ffn_gate_inp"];
 
+/// The tensors that make a weight, none if one is missing, and how.
+#[derive(Default)]
+struct Found {
+    places: Vec<usize>,
+    stored: Stored,
+}
+
+/// How a weight is stored, as in [`Name`].
+#[derive(Default)]
+struct Stored {
+    outputs: Option<ChooseOutputs>,
+    transposed: bool,
+    plus_one: bool,
+}
+
 impl Tensors<'_> {
     /// Whether the file holds the tensor called `name`.
     pub fn has(&self, name: &str) -> bool {
         let replaced = self.tied && name == "output.weight";
-        !replaced && !self.find(name).0.is_empty()
+        !replaced && !self.find(name).places.is_empty()
     }
 
     /// The tensor called `name`, which must be `rows × columns`: what it is stored as, and how it is made.
     pub fn weight(&self, name: &str, rows: usize, columns: usize) -> Result<(WeightSpec, Recipe)> {
-        let (places, stored) = self.find(name);
+        let Found { places, stored } = self.find(name);
         let Some(&first) = places.first() else {
-            return Err(self.missing(name, stored));
+            return Err(self.missing(name));
         };
         let spec = &self.index.tensors[first].spec;
-        let transposed = stored.is_some_and(|name| name.transposed) && spec.rows > 1;
+        let transposed = stored.transposed && spec.rows > 1;
         let mut recipe = Recipe {
             parts: Vec::new(),
-            add_one: stored.is_some_and(|name| name.plus_one),
+            add_one: stored.plus_one,
         };
         let mut at = 0;
         for tensor in places {
@@ -62,7 +77,7 @@ impl Tensors<'_> {
                 (false, 1) => (found.columns, 1),
                 (false, rows) => (rows, found.columns),
             };
-            let chosen = match stored.and_then(|name| name.outputs) {
+            let chosen = match stored.outputs {
                 None => vec![Outputs {
                     from: 0,
                     count: outputs,
@@ -115,31 +130,82 @@ impl Tensors<'_> {
             && !EXACT.iter().any(|exact| name.contains(exact))
     }
 
-    /// The places of the tensors that make `name`, none if one is missing, and how they are stored.
-    fn find(&self, name: &str) -> (Vec<usize>, Option<&'static Name>) {
+    /// The place of the vector called `name`, which must have `columns` values.
+    pub fn vector(&self, name: &str, columns: usize) -> Result<usize> {
+        let place = self.places.get(name).ok_or_else(|| self.missing(name))?;
+        let spec = &self.index.tensors[*place].spec;
+        if (spec.rows, spec.columns, spec.dtype) == (1, columns, DType::F32) {
+            return Ok(*place);
+        }
+        let message = format!(
+            "the tensor is {} × {} of {}, the model needs 1 × {columns} of F32",
+            spec.rows,
+            spec.columns,
+            spec.dtype.name()
+        );
+        Err(Error::weights(name, message))
+    }
+
+    /// The tensors that make `name`.
+    fn find(&self, name: &str) -> Found {
         if self.index.format == Format::Gguf {
-            return (self.places.get(name).copied().into_iter().collect(), None);
+            return self.find_in_gguf(name);
         }
         let Some((stored, wanted)) = self.checkpoint_name(name) else {
-            return (Vec::new(), None);
+            return Found::default();
         };
-        if !wanted.contains('*') {
-            return (self.place(&wanted).into_iter().collect(), Some(stored));
+        let places = if wanted.contains('*') {
+            let expert = |i: usize| self.place(&wanted.replace('*', &i.to_string()));
+            (0..).map_while(expert).collect()
+        } else {
+            self.place(&wanted).into_iter().collect()
+        };
+        let stored = Stored {
+            outputs: stored.outputs,
+            transposed: stored.transposed,
+            plus_one: stored.plus_one,
+        };
+        Found { places, stored }
+    }
+
+    /// A part of a tensor that is fused with others, or else a tensor of its own.
+    fn find_in_gguf(&self, name: &str) -> Found {
+        let fused = || {
+            let (stored, layer, kind) = self.stored(name)?;
+            let (whole, outputs) = stored.fused?;
+            let whole = format!("{}.{kind}", whole.replacen('*', layer, 1));
+            Some((*self.places.get(&whole)?, Some(outputs)))
+        };
+        let own = || Some((*self.places.get(name)?, None));
+        let Some((place, outputs)) = fused().or_else(own) else {
+            return Found::default();
+        };
+        let stored = Stored {
+            outputs,
+            ..Stored::default()
+        };
+        Found {
+            places: vec![place],
+            stored,
         }
-        let experts = (0..).map_while(|i: usize| self.place(&wanted.replace('*', &i.to_string())));
-        (experts.collect(), Some(stored))
     }
 
     /// What `name` is called in a checkpoint; the number of an expert is left open.
     fn checkpoint_name(&self, name: &str) -> Option<(&'static Name, String)> {
+        let (stored, layer, kind) = self.stored(name)?;
+        let stem = stored.checkpoint.replacen('*', layer, 1);
+        Some((stored, format!("{stem}.{kind}")))
+    }
+
+    /// The family's entry for `name`, the number of the layer, and whether it is weight or bias.
+    fn stored<'b>(&self, name: &'b str) -> Option<(&'static Name, &'b str, &'b str)> {
         let (stem, kind) = name.rsplit_once('.')?;
         let (layer, pattern) = match stem.strip_prefix("blk.").and_then(|s| s.split_once('.')) {
             Some((layer, rest)) => (layer, format!("blk.*.{rest}")),
             None => ("", stem.to_owned()),
         };
         let stored = self.names.iter().find(|name| name.gguf == pattern)?;
-        let stem = stored.checkpoint.replacen('*', layer, 1);
-        Some((stored, format!("{stem}.{kind}")))
+        Some((stored, layer, kind))
     }
 
     /// A tensor's place. A checkpoint of a model without its output layer leaves out the first part of the
@@ -149,8 +215,9 @@ impl Tensors<'_> {
         self.places.get(name).or_else(short).copied()
     }
 
-    fn missing(&self, name: &str, stored: Option<&Name>) -> Error {
-        let wanted = stored.and_then(|_| self.checkpoint_name(name));
+    fn missing(&self, name: &str) -> Error {
+        let checkpoint = self.index.format == Format::Checkpoint;
+        let wanted = self.checkpoint_name(name).filter(|_| checkpoint);
         let wanted = wanted.map_or_else(|| name.to_owned(), |(_, wanted)| wanted);
         match self.index.foreign.iter().find(|f| f.name == wanted) {
             Some(foreign) => Error::unsupported(format!(

@@ -8,6 +8,7 @@ mod attention;
 mod device;
 mod embed;
 mod experts;
+mod families;
 mod gated_matmul;
 mod matmul;
 mod norm;

@@ -8,6 +8,7 @@ mod cache;
 mod checkpoint;
 mod close;
 mod config;
+mod families;
 mod generate;
 mod gguf;
 mod gguf_damaged;

@@ -3,17 +3,21 @@
 use std::fs;
 
 use decant::{
-    exec::{Allocation, Executor},
+    exec::{Allocation, Executor, TapeId},
     generation::Engine,
     load::{CheckpointFiles, LoadOptions, Loader},
     model::{Graph, GraphOptions},
-    ops::CacheType,
+    ops::{BufferId, CacheType, Op, Rows},
     tape::{Step, Tape},
     weights::{Metadata, safetensors::Header},
 };
 use pollster::block_on;
 
-use super::{golden::folder, safetensors::Safetensors, weights};
+use super::{
+    golden::{self, folder},
+    safetensors::Safetensors,
+    weights,
+};
 
 /// Positions in a page of a cache made by [`Model::prepare`]: few, so that sequences have several.
 pub const PAGE: usize = 4;
@@ -139,23 +143,93 @@ impl Model {
         weights::write(&self.graph, &self.tensors, executor);
         block_on(executor.prepare(tapes)).unwrap();
     }
-}
 
-impl Model {
-    /// Tapes of `rows` rows that end before the first layer, after each, and with the logits.
+    /// Tapes of `rows` rows that end before the first layer, after each, and with the logits. A layer adds
+    /// to the residual stream twice.
     pub fn layer_tapes(&self, rows: usize) -> Vec<Tape> {
         let whole = self.graph.tape(rows, rows).unwrap();
-        let layers = self.graph.config.layers;
-        // What comes before the first layer, and the selection, norm and matrix after the last.
-        let (before, after) = (1, 3);
-        let each = (whole.ops.len() - before - after) / layers;
-        let cut = |layer: usize| {
+        let adds = |op: &Op| match op {
+            Op::MatMul(op) => named(&whole, op.out, HIDDEN),
+            Op::Norm(op) => named(&whole, op.out, HIDDEN),
+            Op::Experts(op) => named(&whole, op.out, HIDDEN),
+            _ => false,
+        };
+        let embeds = whole.ops.iter().take_while(|op| matches!(op, Op::Embed(_)));
+        let mut ends = vec![embeds.count()];
+        let sums = whole.ops.iter().enumerate().filter(|(_, op)| adds(op));
+        ends.extend(sums.map(|(at, _)| at + 1).skip(1).step_by(2));
+        assert_eq!(ends.len(), self.graph.config.layers.len() + 1);
+        let cut = |end: usize| {
             let mut tape = whole.clone();
-            tape.ops.truncate(before + layer * each);
+            tape.ops.truncate(end);
             tape
         };
-        (0..=layers).map(cut).chain([whole.clone()]).collect()
+        ends.into_iter().map(cut).chain([whole.clone()]).collect()
     }
+
+    /// Runs both golden prompts of `models/<name>` on `executor`, at once and in chunks, and says what is too
+    /// far from Hugging Face's numbers: logits, what every layer leaves, or the last norm.
+    pub fn compare(
+        &self,
+        name: &str,
+        mut executor: impl FnMut() -> Box<dyn Executor>,
+    ) -> Vec<String> {
+        let mut faults = Vec::new();
+        for (number, prompt) in golden::forward(name).iter().enumerate() {
+            let rows = prompt.input_ids.len();
+            let mut tapes = self.layer_tapes(rows);
+            let (whole, chunk) = (tapes.len() - 1, 3);
+            let [hidden, normed] =
+                [(HIDDEN, Rows::Tokens), ("normed", Rows::Outputs)].map(|(name, kind)| {
+                    let mut specs = tapes[0].buffers.iter();
+                    BufferId(
+                        specs
+                            .position(|spec| spec.name == name && spec.rows == kind)
+                            .unwrap(),
+                    )
+                });
+            tapes.push(self.graph.tape(chunk, chunk).unwrap());
+            let mut executor = executor();
+            self.prepare(&mut *executor, tapes);
+            let mut check = |what: String, found: &[f32], expected: &[f32]| {
+                let off = distance(found, expected);
+                if off.is_nan() || off > 1.0 {
+                    faults.push(format!("{name}, prompt {number}, {what}: {off}"));
+                }
+            };
+            let all = Step {
+                angles: vec![self.graph.angles(rows)],
+                ..step(&prompt.input_ids, 0, rows)
+            };
+            assert_eq!(prompt.hidden.len(), whole);
+            for (layer, expected) in prompt.hidden.iter().enumerate() {
+                block_on(executor.forward(TapeId(layer), &all)).unwrap();
+                let found = block_on(executor.read(TapeId(layer), hidden, rows)).unwrap();
+                check(format!("layer {layer}"), &found, expected);
+            }
+            let found = block_on(executor.forward(TapeId(whole), &all)).unwrap();
+            check("logits".into(), &found, &prompt.logits);
+            let found = block_on(executor.read(TapeId(whole), normed, rows)).unwrap();
+            check("last norm".into(), &found, &prompt.normed);
+            let mut found = Vec::new();
+            for (at, ids) in prompt.input_ids.chunks(chunk).enumerate() {
+                let part = Step {
+                    angles: all.angles.clone(),
+                    ..step(ids, at * chunk, rows)
+                };
+                found.extend(block_on(executor.forward(TapeId(whole + 1), &part)).unwrap());
+            }
+            check("logits in chunks".into(), &found, &prompt.logits);
+        }
+        faults
+    }
+}
+
+/// The name of the residual stream's buffer.
+const HIDDEN: &str = "hidden";
+
+fn named(tape: &Tape, buffer: BufferId, name: &str) -> bool {
+    tape.buffers[buffer.0].name == name
 }
 
 /// A step of one sequence from position `at` on, whose rows all give logits. Pages in an order of their

@@ -23,6 +23,8 @@ pub struct Forward {
     pub logits: Vec<f32>,
     /// Tokens × width: before the first layer, and after each.
     pub hidden: Vec<Vec<f32>>,
+    /// Tokens × width: after the last norm.
+    pub normed: Vec<f32>,
 }
 
 impl Checkpoint {
@@ -254,6 +256,7 @@ pub fn forward(name: &str) -> Vec<Forward> {
             .take_while(|name| has(name))
             .map(floats)
             .collect(),
+        normed: floats(format!("{i}.normed")),
     };
     vec![prompt(0), prompt(1)]
 }

@@ -5,25 +5,20 @@ use std::{fs, rc::Rc};
 use decant::{
     exec::{Allocation, Executor, Reference},
     generation::{Capacity, Engine, EngineParts, ModelFacts, TapeSize, Value},
-    model::{Graph, GraphOptions},
     ops::CacheType,
     tokenizer::Tokenizer,
 };
 use pollster::block_on;
 
-use super::{
-    golden::{checkpoint, folder},
-    weights,
-};
+use super::{checkpoint, golden::folder, weights};
 
 /// Positions in a page: few, so that sequences have several.
 const PAGE_SIZE: usize = 8;
 
 /// An engine of the checkpoint in `models/<name>` with an f32 cache and prompts in chunks of 16.
 pub fn engine(name: &str) -> Engine {
-    let checkpoint = checkpoint(name);
-    let tensors = checkpoint.bytes();
-    let graph = Graph::from_index(checkpoint.index(), GraphOptions::default()).unwrap();
+    let model = checkpoint::files(name, "config.json").model().unwrap();
+    let graph = model.graph;
     let mut executor = Reference::new();
     let tapes = [(1, 1), (16, 4)].map(|(max_rows, max_outputs)| TapeSize {
         max_rows,
@@ -38,7 +33,7 @@ pub fn engine(name: &str) -> Engine {
         pages_per_sequence: pages,
     };
     block_on(executor.allocate(allocation)).unwrap();
-    weights::write(&graph, &tensors, &executor);
+    weights::write(&graph, &model.tensors, &executor);
     let prepared = tapes.map(|size| graph.tape(size.max_rows, size.max_outputs).unwrap());
     block_on(executor.prepare(prepared.to_vec())).unwrap();
     let read = |file: &str| fs::read(folder().join("models").join(name).join(file)).unwrap();

@@ -1,0 +1,38 @@
+//! SmolLM 3: Llama with some layers that do not rotate their heads.
+//!
+//! Source: Bakouch et al. 2025, and Hugging Face `SmolLM3ForCausalLM`.
+
+use super::{llama, qwen2};
+use crate::{
+    error::{Error, Result},
+    model::{Family, Keys, ModelConfig, names},
+};
+
+pub const FAMILY: Family = Family {
+    name: "smollm3",
+    architectures: &["smollm3"],
+    model_types: &["smollm3"],
+    names: names::LLAMA,
+    config,
+    forward: llama::forward,
+};
+
+fn config(keys: &Keys) -> Result<ModelConfig> {
+    let mut config = ModelConfig::read(keys, "smollm3", false, Some(llama::pairing(keys)))?;
+    qwen2::windows(keys, &mut config)?;
+    let name = "no_rope_layers";
+    let (listed, every) = (keys.integers(name)?, keys.count("no_rope_layer_interval")?);
+    if let Some(listed) = listed.filter(|listed| listed.len() != config.layers.len()) {
+        let message = format!("{} flags for {} layers", listed.len(), config.layers.len());
+        return Err(Error::weights(keys.key(name), message));
+    }
+    for (i, layer) in config.layers.iter_mut().enumerate() {
+        // Against its name, the list says which layers rotate.
+        let rotates = match listed {
+            Some(listed) => listed[i] != 0,
+            None => !(i + 1).is_multiple_of(every.unwrap_or(4)),
+        };
+        layer.rope = rotates.then_some(0);
+    }
+    Ok(config)
+}
