@@ -1,8 +1,18 @@
 //! Every architecture: golden checkpoints against Hugging Face, and the same models as GGUF.
 
-use decant::exec::Reference;
+use decant::{
+    exec::{Executor, Reference, TapeId},
+    model::{Graph, GraphOptions},
+    tensor::DType,
+};
+use pollster::block_on;
 
-use crate::support::{checkpoint, generate, golden_engine};
+use crate::support::{
+    checkpoint::{self, Model, distance, step},
+    convert, generate,
+    golden::{self, Checkpoint},
+    golden_engine,
+};
 
 /// A golden checkpoint of each family and feature.
 const CHECKPOINTS: [&str; 24] = [
@@ -75,4 +85,77 @@ fn answers_equal_hugging_face() {
         refused += counts.refused.len();
     }
     println!("generate: {passed} passed, {refused} refused");
+}
+
+fn model(checkpoint: &Checkpoint) -> Model {
+    let graph = Graph::from_index(checkpoint.index(), GraphOptions::default());
+    Model {
+        graph: graph.unwrap_or_else(|error| panic!("{:?}: {error}", checkpoint.metadata)),
+        tensors: checkpoint.bytes(),
+    }
+}
+
+#[test]
+fn gguf_gives_the_same_logits() {
+    let mut faults = Vec::new();
+    for name in CHECKPOINTS {
+        let files = checkpoint::files(name, "config.json");
+        // GGUF files of SmolLM 3 cannot say which layers do not rotate; it is every fourth.
+        if name != "smollm3" {
+            let model = model(&convert::gguf(&files, None));
+            faults.extend(model.compare(name, || Box::new(Reference::new())));
+        }
+    }
+    assert_eq!(faults, [""; 0]);
+}
+
+/// Logits of the model's first golden prompt.
+fn logits(name: &str, model: &Model) -> Vec<f32> {
+    let ids = &golden::forward(name)[0].input_ids;
+    let mut executor = Reference::new();
+    let rows = ids.len();
+    model.prepare(&mut executor, vec![model.graph.tape(rows, rows).unwrap()]);
+    block_on(executor.forward(TapeId(0), &step(ids, 0, rows))).unwrap()
+}
+
+#[test]
+fn smollm3_rotates_three_layers_of_four_in_gguf() {
+    let mut files = checkpoint::files("smollm3", "config.json");
+    let gguf = model(&convert::gguf(&files, None));
+    let mut config: serde_json::Value = serde_json::from_slice(&files.config).unwrap();
+    config["no_rope_layers"] = serde_json::json!([1, 1, 1, 0]);
+    files.config = config.to_string().into_bytes();
+    let other = files.model().unwrap();
+    let off = distance(&logits("smollm3", &gguf), &logits("smollm3", &other));
+    assert!(off < 0.1, "{off}");
+}
+
+#[test]
+fn quantised_gguf_gives_the_logits_of_its_values() {
+    let mut compared = 0;
+    for name in ["stablelm", "olmoe", "qwen3_moe"] {
+        let files = checkpoint::files(name, "config.json");
+        for dtype in [DType::Q8_0, DType::Q4_0, DType::F16] {
+            let quantised = convert::gguf(&files, Some(dtype));
+            compared += quantised
+                .tensors
+                .iter()
+                .filter(|(spec, _)| spec.dtype == dtype)
+                .count();
+            let plain = convert::plain(&quantised);
+            let (found, expected) = (
+                logits(name, &model(&quantised)),
+                logits(name, &model(&plain)),
+            );
+            let off = distance(&found, &expected);
+            assert!(off < 0.1, "{name}, {}: {off}", dtype.name());
+            let exact = logits(name, &files.model().unwrap());
+            assert!(
+                distance(&found, &exact) > 0.1,
+                "{name}, {}: nothing was rounded",
+                dtype.name()
+            );
+        }
+    }
+    assert!(compared > 50, "{compared} quantised tensors");
 }

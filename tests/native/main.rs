@@ -23,6 +23,7 @@ mod options;
 mod placement;
 mod processors;
 mod real_header;
+mod rope;
 mod selection;
 mod shaders;
 mod stop_strings;

@@ -3,6 +3,7 @@
 
 pub mod checkpoint;
 pub mod close;
+pub mod convert;
 pub mod corpus;
 pub mod fake;
 pub mod generate;

@@ -31,7 +31,12 @@ fn config(keys: &Keys) -> Result<ModelConfig> {
     if let Some(experts) = keys.count("expert_count")?.filter(|&n| n > 0) {
         return Err(keys.unsupported("expert_count", &experts.to_string(), "0"));
     }
-    ModelConfig::read(keys, "llama", false, Some(pairing(keys)))
+    let mut config = ModelConfig::read(keys, "llama", false, Some(pairing(keys)))?;
+    // GGUF files of Mistral say they are Llama.
+    if keys.format() == Format::Gguf {
+        config.windows(keys, |_| true)?;
+    }
+    Ok(config)
 }
 
 pub(super) fn forward(b: &mut Builder, config: &ModelConfig) -> Result<()> {
