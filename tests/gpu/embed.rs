@@ -90,7 +90,13 @@ fn every_format_and_tail() {
         for rows in [1, 3, 17] {
             check(dtype, 50, 3 * block.max(8), rows, only("embed"));
         }
-        check(dtype, 1000, 576, 65, only("embed"));
+        check(
+            dtype,
+            1000,
+            576usize.next_multiple_of(block),
+            65,
+            only("embed"),
+        );
     }
 }
 
@@ -110,7 +116,13 @@ fn a_matrix_of_several_parts() {
             binding_limit: Some(64 << 10),
             ..Default::default()
         };
-        check(dtype, 3000, 96, 40, options);
+        check(
+            dtype,
+            3000,
+            96usize.next_multiple_of(dtype.block_len()),
+            40,
+            options,
+        );
     }
 }
 

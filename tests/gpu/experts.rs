@@ -90,7 +90,7 @@ fn check(options: GpuOptions, case: &Case) {
     });
 }
 
-/// What an output may differ by. Values are at most 1 in magnitude, Q4_1 ones 3 with their parts apart.
+/// What an output may differ by. Values are at most 1 in magnitude, quantised ones 3 with their parts apart.
 ///
 /// A gate or other branch b is a sum of `hidden` products, at most `m = 3·hidden` in magnitude and off by
 /// `(hidden + 7)·ε/2·m`. Typical branches are as large as a sum of random signs, below `4·√hidden`. Slopes
@@ -115,7 +115,7 @@ fn every_form_and_format_over_tails() {
                 let case = Case {
                     dtype,
                     rows,
-                    hidden: 64,
+                    hidden: dtype.block_len().max(64),
                     width: 32,
                     experts: 5,
                     chosen: 2,

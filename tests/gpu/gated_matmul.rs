@@ -98,10 +98,16 @@ fn every_form_and_format_over_tails() {
     for form in ["matmul_vector", "matmul_tile", "matmul_workgroup"] {
         for dtype in DType::ALL {
             for outputs in [1, 8, 129] {
-                check(only(form), dtype, 1, 64, outputs);
+                check(only(form), dtype, 1, dtype.block_len().max(64), outputs);
             }
             for rows in [3, 4, 33] {
-                check(only(form), dtype, rows, 96, 21);
+                check(
+                    only(form),
+                    dtype,
+                    rows,
+                    96usize.next_multiple_of(dtype.block_len()),
+                    21,
+                );
             }
         }
         check(only(form), DType::Q4_1, 1, 576, 1536);

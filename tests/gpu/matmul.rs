@@ -122,17 +122,16 @@ fn activated(activation: Activation, expected: &[f32], allowed: &mut [f64]) {
 }
 
 /// One for each output of each row. Quantised kernels may add a block's products of quants before they
-/// scale them, so the magnitude of a Q4_1 value is that of scale·nibble and minimum apart, at most 2 + 1
-/// here. `added`: the magnitude of bias and residual.
+/// scale them, so the magnitude of a value is that of scale · level and minimum apart, at most 2 + 1 in
+/// [`random_blocks`](crate::support::scene::random_blocks). `added`: the magnitude of bias and residual.
 pub fn tolerances(dtype: DType, x: &[f32], matrix: &[f32], inputs: usize, added: f64) -> Vec<f64> {
     let rows = x.chunks_exact(inputs);
     let each = rows.flat_map(|x| {
         matrix.chunks_exact(inputs).map(move |w| {
             let products = x.iter().zip(w).map(|(&x, &w)| {
-                let w = if dtype == DType::Q4_1 {
-                    3.0
-                } else {
-                    f64::from(w.abs())
+                let w = match dtype {
+                    DType::F32 | DType::F16 | DType::BF16 | DType::Q8_0 => f64::from(w.abs()),
+                    _ => 3.0,
                 };
                 f64::from(x.abs()) * w
             });
@@ -148,11 +147,18 @@ fn every_form_and_format_over_tails() {
         for dtype in DType::ALL {
             // Outputs around one, a thread's 8, and a workgroup's 128.
             for outputs in [1, 7, 8, 9, 127, 128, 129, 389] {
-                check(only(form), dtype, 1, 64, outputs, NONE);
+                check(
+                    only(form),
+                    dtype,
+                    1,
+                    dtype.block_len().max(64),
+                    outputs,
+                    NONE,
+                );
             }
             // Rows around a thread's 4 and a workgroup's 32.
             for rows in [2, 3, 4, 5, 31, 32, 33, 101] {
-                check(only(form), dtype, rows, 32, 20, NONE);
+                check(only(form), dtype, rows, dtype.block_len().max(32), 20, NONE);
             }
         }
     }
@@ -231,13 +237,15 @@ fn scaled_and_activated() {
 fn production_and_random_shapes() {
     for form in FORMS {
         for dtype in DType::ALL {
-            check(only(form), dtype, 1, 576, 1536, NONE);
-            check(only(form), dtype, 40, 576, 192, NONE);
+            let inputs = 576usize.next_multiple_of(dtype.block_len());
+            check(only(form), dtype, 1, inputs, 1536, NONE);
+            check(only(form), dtype, 40, inputs, 192, NONE);
         }
         let mut random = Random(7);
-        for _ in 0..8 {
+        for _ in 0..16 {
             let dtype = DType::ALL[random.below(DType::ALL.len())];
-            let inputs = (1 + random.below(12)) * dtype.block_len().max(2);
+            let most = if dtype.block_len() > 32 { 3 } else { 12 };
+            let inputs = (1 + random.below(most)) * dtype.block_len().max(2);
             check(
                 only(form),
                 dtype,
@@ -262,8 +270,9 @@ fn a_matrix_of_several_parts() {
             residual: Some(Residual::Out),
             ..NONE
         };
-        check(options, dtype, 3, 96, 1000, extras);
-        check(options, dtype, 9, 96, 1000, extras);
+        let inputs = 96usize.next_multiple_of(dtype.block_len());
+        check(options, dtype, 3, inputs, 1000, extras);
+        check(options, dtype, 9, inputs, 1000, extras);
     }
 }
 

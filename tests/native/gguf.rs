@@ -10,6 +10,7 @@ use crate::support::{
     gguf::{Gguf, Meta},
     random::Random,
     read::{Loaded, read},
+    scene::random_blocks,
 };
 
 /// A file with every value type and every element type, odd numbers of blocks, padding and a gap.
@@ -45,8 +46,8 @@ pub fn sample() -> Gguf {
         .meta("text", "the last key".repeat(9).as_str());
     for (i, dtype) in DType::ALL.into_iter().enumerate() {
         let shape = [3 * dtype.block_len() as u64, 5];
-        let values = random.values(15 * dtype.block_len(), 2.0);
-        file = file.tensor(&format!("tensor.{i}"), &shape, dtype, &values);
+        let blocks = random_blocks(dtype, 15, &mut random);
+        file = file.blocks(&format!("tensor.{i}"), &shape, dtype, blocks);
     }
     file.tensor("vector", &[7], DType::F32, &random.values(7, 1.0))
         .tensor(

@@ -256,16 +256,22 @@ fn shapes() {
         "w",
         "blocks of Q4_1, which hold 32",
     );
+    // Whole blocks in all, and none in a row.
+    refused(
+        &tensor(DType::Q6_K, &[64, 8], |_| ()),
+        "w",
+        "rows of 64 values do not fill blocks of Q6_K, which hold 256",
+    );
 }
 
 #[test]
 fn element_types() {
-    let supported = "supported are F32, F16, BF16, Q8_0, Q4_0, Q4_1";
+    let supported = "supported are F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, MXFP4";
     for (number, name) in [
-        (14, "Q6_K (number 14)"),
-        (12, "Q4_K (number 12)"),
+        (16, "IQ2_XXS (number 16)"),
+        (4, "Q4_2 (number 4)"),
         (31, "Q4_0_4_4 (number 31)"),
-        (39, "MXFP4 (number 39)"),
+        (40, "NVFP4 (number 40)"),
         (99, "the unknown number 99"),
         (u32::MAX, "the unknown number 4294967295"),
     ] {

@@ -92,7 +92,7 @@ fn random_weights_in_random_limits() {
         let count = 1 + random.below(12);
         let weights: Vec<_> = (0..count)
             .map(|_| {
-                let dtype = DType::ALL[random.below(6)];
+                let dtype = DType::ALL[random.below(DType::ALL.len())];
                 spec(
                     dtype,
                     1 + random.below(400),

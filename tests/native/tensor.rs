@@ -1,11 +1,15 @@
 //! Weight formats: the published formulas, and repacking that loses nothing.
 //!
 //! Golden numbers are those of the `gguf` Python package (`tests/fixtures/formats.py`), compared bit
-//! for bit: each value is one multiplication and at most one addition in f32, so nothing may differ.
+//! for bit: operations round in the same order, so nothing may differ.
 
 use decant::tensor::{DType, Matrix, Packed, dequantise, packed_len, repack};
 
-use crate::support::{quantise::quantise, random::Random};
+use crate::support::{
+    gguf::kind,
+    quantise::{QUANTISED, quantise},
+    random::Random,
+};
 
 fn golden() -> serde_json::Value {
     serde_json::from_str(include_str!("../fixtures/formats.json")).unwrap()
@@ -33,21 +37,6 @@ fn values(dtype: DType, blocks: &[u8]) -> Vec<f32> {
     values
 }
 
-/// The inverse of [`repack`], from the table in its documentation.
-fn unpack(dtype: DType, packed: &Packed, blocks: usize) -> Vec<u8> {
-    let flat = |words: &[u32]| -> Vec<u8> { words.iter().flat_map(|w| w.to_le_bytes()).collect() };
-    let (quants, scales) = (flat(&packed.quants), flat(&packed.scales));
-    let (scale, quant) = match dtype {
-        DType::F32 => (0, 4),
-        DType::F16 | DType::BF16 => (0, 2),
-        DType::Q8_0 => (2, 32),
-        DType::Q4_0 => (2, 16),
-        DType::Q4_1 => (4, 16),
-    };
-    let block = |i| [&scales[i * scale..][..scale], &quants[i * quant..][..quant]].concat();
-    (0..blocks).flat_map(block).collect()
-}
-
 /// `count` blocks of random bytes.
 fn noise(dtype: DType, count: usize) -> Vec<u8> {
     let mut random = Random(7);
@@ -67,6 +56,46 @@ fn dequantises_as_published() {
         // The last block has the largest scale, so any change of a quant changes a value.
         *blocks.last_mut().unwrap() ^= 1;
         assert_ne!(bits(&values(dtype, &blocks)), bits(&expected), "{dtype:?}");
+    }
+}
+
+/// The checksum of `tests/fixtures/formats.py`.
+fn checksum(values: &[f32]) -> u64 {
+    let mixed = (0u64..).zip(values).map(|(i, value)| {
+        // The first number of a generator is its seed, moved on and mixed.
+        let state = i << 32 | u64::from(value.to_bits());
+        Random(state.wrapping_sub(0x9e37_79b9_7f4a_7c15)).bits()
+    });
+    mixed.fold(0, u64::wrapping_add)
+}
+
+#[test]
+fn ten_thousand_blocks_of_each_format_are_as_published() {
+    let golden = golden();
+    let formats = golden["many"].as_object().unwrap();
+    let quantised = DType::ALL.iter().filter(|dtype| dtype.block_len() > 1);
+    assert_eq!(formats.len(), quantised.clone().count());
+    for &dtype in quantised {
+        let count = 10_240 * dtype.block_bytes();
+        let mut random = Random(u64::from(kind(dtype)));
+        let mut blocks: Vec<u8> = (0..count / 8)
+            .flat_map(|_| random.bits().to_le_bytes())
+            .collect();
+        let halves: &[usize] = match dtype {
+            DType::MXFP4 => &[],
+            DType::Q4_1 | DType::Q5_1 | DType::Q4_K | DType::Q5_K => &[0, 2],
+            DType::Q2_K => &[80, 82],
+            DType::Q3_K => &[108],
+            DType::Q6_K => &[208],
+            _ => &[0],
+        };
+        for block in blocks.chunks_exact_mut(dtype.block_bytes()) {
+            halves.iter().for_each(|at| block[at + 1] &= 0xbf);
+        }
+        let found = checksum(&values(dtype, &blocks));
+        assert_eq!(format!("{found:016x}"), formats[dtype.name()], "{dtype:?}");
+        blocks[count / 2] ^= 1;
+        assert_ne!(found, checksum(&values(dtype, &blocks)), "{dtype:?}");
     }
 }
 
@@ -107,7 +136,7 @@ fn reads_every_half() {
 fn quantises_as_published() {
     let golden = &golden()["quantise"];
     let values = floats(&golden["values"]);
-    for dtype in DType::ALL {
+    for dtype in QUANTISED {
         if dtype == DType::F32 {
             assert_eq!(
                 bits(&values),
@@ -147,6 +176,101 @@ fn a_row_is_its_own_blocks() {
     }
 }
 
+/// The value at each place of a weight of one row, from the layout in the documentation of [`repack`] and the
+/// formulas of [`DType`]: what a shader computes.
+fn unpack(dtype: DType, packed: &Packed, len: usize) -> Vec<f32> {
+    let Packed { quants, scales } = packed;
+    let half = |word: u32, high: bool| {
+        half::f16::from_bits((word >> if high { 16 } else { 0 }) as u16).to_f32()
+    };
+    let byte = |word: u32, at: usize| (word >> (at % 4 * 8)) as u8;
+    let value = |i: usize| {
+        let (block, column) = (i / 32, i % 32);
+        let (quad, lane) = (column / 4, column % 4);
+        let (super_block, odd) = (block / 8, block % 2 == 1);
+        let nibble = || byte(quants[block * 4 + quad % 4], lane) >> (quad / 4 * 4) & 15;
+        let pair =
+            |words: &[u32]| byte(words[block % 8 * 2 + quad / 4], lane) >> (quad % 4 * 2) & 3;
+        let bit = |word: u32| byte(word, lane) >> quad & 1;
+        let iq4 = |nibble: u8| {
+            [
+                -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113,
+            ][usize::from(nibble)] as f32
+        };
+        let record = |words: usize| &scales[super_block * words..][..words];
+        let sixteenth = i % 256 / 16;
+        let low = || pair(&quants[super_block * 16..]);
+        let signed = |record: &[u32]| {
+            half(record[0], false) * f32::from(byte(record[1 + sixteenth / 4], sixteenth) as i8)
+        };
+        let factors = |record: &[u32]| {
+            let at = block % 8 * 2;
+            let word = record[1 + at / 4];
+            let scale = half(record[0], false) * f32::from(byte(word, at));
+            (scale, half(record[0], true) * f32::from(byte(word, at + 1)))
+        };
+        match dtype {
+            DType::F32 => f32::from_bits(quants[i]),
+            DType::F16 => half(quants[i / 2], i % 2 == 1),
+            DType::BF16 => f32::from_bits(quants[i / 2] >> (i % 2 * 16) << 16),
+            DType::Q8_0 => {
+                half(scales[block / 2], odd) * f32::from(byte(quants[i / 4], lane) as i8)
+            }
+            DType::Q4_0 => half(scales[block / 2], odd) * (f32::from(nibble()) - 8.0),
+            DType::IQ4_NL => half(scales[block / 2], odd) * iq4(nibble()),
+            DType::MXFP4 => {
+                let scale = f32::from_bits(scales[block / 2] >> (block % 2 * 16) << 16);
+                let number = [0, 1, 2, 3, 4, 6, 8, 12][usize::from(nibble() & 7)] as f32;
+                scale * if nibble() < 8 { number } else { 0.0 - number }
+            }
+            DType::Q4_1 => {
+                half(scales[block], false) * f32::from(nibble()) + half(scales[block], true)
+            }
+            DType::Q5_0 => {
+                let words = &scales[block / 2 * 3..][..3];
+                let level = nibble() | bit(words[block % 2]) << 4;
+                half(words[2], odd) * (f32::from(level) - 16.0)
+            }
+            DType::Q5_1 => {
+                let level = nibble() | bit(scales[block * 2]) << 4;
+                let word = scales[block * 2 + 1];
+                half(word, false) * f32::from(level) + half(word, true)
+            }
+            DType::Q2_K => {
+                let record = record(5);
+                let both = byte(record[1 + sixteenth / 4], sixteenth);
+                let scale = half(record[0], false) * f32::from(both & 15);
+                scale * f32::from(low()) - half(record[0], true) * f32::from(both >> 4)
+            }
+            DType::Q3_K => {
+                let record = record(13);
+                let level = low() | bit(record[5 + block % 8]) << 2;
+                signed(record) * (f32::from(level) - 4.0)
+            }
+            DType::Q4_K => {
+                let (scale, minimum) = factors(record(5));
+                scale * f32::from(nibble()) - minimum
+            }
+            DType::Q5_K => {
+                let (scale, minimum) = factors(record(13));
+                scale * f32::from(nibble() | bit(record(13)[5 + block % 8]) << 4) - minimum
+            }
+            DType::Q6_K => {
+                let record = record(21);
+                let level = nibble() | pair(&record[5..]) << 4;
+                signed(record) * (f32::from(level) - 32.0)
+            }
+            DType::IQ4_XS => {
+                let record = record(2);
+                let low = record[1] >> (block % 8 * 4) & 15;
+                let high = record[0] >> (16 + block % 8 * 2) & 3;
+                half(record[0], false) * ((low | high << 4) as f32 - 32.0) * iq4(nibble())
+            }
+        }
+    };
+    (0..len).map(value).collect()
+}
+
 #[test]
 fn repacking_loses_nothing() {
     for dtype in DType::ALL {
@@ -157,12 +281,27 @@ fn repacking_loses_nothing() {
                 (packed.quants.len(), packed.scales.len()),
                 packed_len(dtype, count)
             );
-            assert_eq!(
-                unpack(dtype, &packed, count),
-                blocks,
-                "{dtype:?}, {count} blocks"
-            );
+            let values = values(dtype, &blocks);
+            let found = unpack(dtype, &packed, values.len());
+            for (i, (value, found)) in values.iter().zip(&found).enumerate() {
+                assert!(
+                    value.to_bits() == found.to_bits() || value.is_nan() && found.is_nan(),
+                    "{dtype:?}, {count} blocks, value {i}: {value}, repacked {found}"
+                );
+            }
         }
+    }
+}
+
+#[test]
+fn what_a_device_keeps_is_at_most_a_tenth_above_the_file() {
+    for dtype in DType::ALL {
+        let (quants, scales) = packed_len(dtype, 1000);
+        let (kept, file) = ((quants + scales) * 4, 1000 * dtype.block_bytes());
+        assert!(
+            kept >= file && kept * 10 <= file * 11,
+            "{dtype:?}: {kept} bytes for {file}"
+        );
     }
 }
 

@@ -3,6 +3,17 @@
 use decant::tensor::DType;
 use half::{bf16, f16};
 
+/// The formats that [`quantise`] writes. Those of the others search for scales in long programs; tests take
+/// random blocks of them.
+pub const QUANTISED: [DType; 6] = [
+    DType::F32,
+    DType::F16,
+    DType::BF16,
+    DType::Q8_0,
+    DType::Q4_0,
+    DType::Q4_1,
+];
+
 /// The blocks of `values`, whose number is a multiple of the block length.
 pub fn quantise(dtype: DType, values: &[f32]) -> Vec<u8> {
     assert!(
@@ -44,6 +55,7 @@ fn block(dtype: DType, values: &[f32]) -> Vec<u8> {
             nibbles(values, |v| (v - minimum) * inverse + 0.5, &mut block);
             block
         }
+        _ => panic!("{} is not in QUANTISED", dtype.name()),
     }
 }
 

@@ -169,28 +169,47 @@ pub fn plain_step(rows: usize) -> Step {
     }
 }
 
-/// Blocks with random quants and sensible scales, so that values are about 1 at most.
+/// Blocks with random quants and sensible scales: scale × level is at most 2 and a minimum (or what a
+/// formula subtracts from levels, times the scale) at most 1, so that values are about 1 at most.
 pub fn random_blocks(dtype: DType, count: usize, random: &mut Random) -> Vec<u8> {
     let mut blocks = Vec::with_capacity(count * dtype.block_bytes());
     for _ in 0..count {
-        let half = |value: f32| half::f16::from_f32(value).to_le_bytes();
-        match dtype {
-            DType::F32 => blocks.extend(random.signed().to_le_bytes()),
-            DType::F16 => blocks.extend(half(random.signed())),
-            DType::BF16 => blocks.extend(half::bf16::from_f32(random.signed()).to_le_bytes()),
-            DType::Q8_0 => blocks.extend(half(random.signed() / 127.0)),
-            DType::Q4_0 => blocks.extend(half(random.signed() / 8.0)),
-            DType::Q4_1 => {
-                blocks.extend(half(random.signed() / 15.0));
-                blocks.extend(half(random.signed()));
+        let mut block: Vec<u8> = (0..dtype.block_bytes())
+            .map(|_| random.bits() as u8)
+            .collect();
+        // Where the f16 numbers of a block are, and the most that multiplies them.
+        let halves: &[(usize, f32)] = match dtype {
+            DType::F32 => {
+                block.copy_from_slice(&random.signed().to_le_bytes());
+                &[]
             }
-        }
-        let quants = match dtype {
-            DType::F32 | DType::F16 | DType::BF16 => 0,
-            DType::Q8_0 => 32,
-            DType::Q4_0 | DType::Q4_1 => 16,
+            DType::BF16 => {
+                block.copy_from_slice(&half::bf16::from_f32(random.signed()).to_le_bytes());
+                &[]
+            }
+            DType::MXFP4 => {
+                // At most 12 × 2⁻⁴.
+                block[0] = 118 + random.below(7) as u8;
+                &[]
+            }
+            DType::F16 => &[(0, 1.0)],
+            DType::Q8_0 | DType::IQ4_NL => &[(0, 127.0)],
+            DType::Q4_0 => &[(0, 8.0)],
+            DType::Q4_1 => &[(0, 15.0), (2, 1.0)],
+            DType::Q5_0 => &[(0, 16.0)],
+            DType::Q5_1 => &[(0, 31.0), (2, 1.0)],
+            DType::Q2_K => &[(80, 3.0 * 15.0), (82, 15.0)],
+            DType::Q3_K => &[(108, 4.0 * 32.0)],
+            DType::Q4_K => &[(0, 15.0 * 63.0), (2, 63.0)],
+            DType::Q5_K => &[(0, 31.0 * 63.0), (2, 63.0)],
+            DType::Q6_K => &[(208, 32.0 * 128.0)],
+            DType::IQ4_XS => &[(0, 127.0 * 32.0)],
         };
-        blocks.extend((0..quants).map(|_| random.bits() as u8));
+        for &(at, most) in halves {
+            let scale = half::f16::from_f32(random.signed() / most);
+            block[at..at + 2].copy_from_slice(&scale.to_le_bytes());
+        }
+        blocks.extend(block);
     }
     blocks
 }

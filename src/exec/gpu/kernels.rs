@@ -68,19 +68,12 @@ pub fn kernels() -> impl Iterator<Item = &'static Kernel> {
     by_format.chain(by_cache.into_iter().flatten()).chain(plain)
 }
 
-/// A kernel for each weight format.
-pub(super) struct ByFormat([Kernel; 6]);
+/// A kernel for each weight format, in the order of [`DType::ALL`].
+pub(super) struct ByFormat([Kernel; DType::ALL.len()]);
 
 impl ByFormat {
     pub fn of(&'static self, dtype: DType) -> &'static Kernel {
-        &self.0[match dtype {
-            DType::F32 => 0,
-            DType::F16 => 1,
-            DType::BF16 => 2,
-            DType::Q8_0 => 3,
-            DType::Q4_0 => 4,
-            DType::Q4_1 => 5,
-        }]
+        &self.0[dtype as usize]
     }
 }
 
@@ -124,6 +117,16 @@ macro_rules! by_format {
             kernel!($stem, ".Q8_0", [$($file,)* "lib/q8_0.wgsl"], $params, $scaled, [$($override),*]),
             kernel!($stem, ".Q4_0", [$($file,)* "lib/nibbles.wgsl", "lib/q4_0.wgsl"], $params, $scaled, [$($override),*]),
             kernel!($stem, ".Q4_1", [$($file,)* "lib/nibbles.wgsl", "lib/q4_1.wgsl"], $params, $scaled, [$($override),*]),
+            kernel!($stem, ".Q5_0", [$($file,)* "lib/bytes.wgsl", "lib/fives.wgsl", "lib/q5_0.wgsl"], $params, $scaled, [$($override),*]),
+            kernel!($stem, ".Q5_1", [$($file,)* "lib/bytes.wgsl", "lib/fives.wgsl", "lib/q5_1.wgsl"], $params, $scaled, [$($override),*]),
+            kernel!($stem, ".Q2_K", [$($file,)* "lib/bytes.wgsl", "lib/halves.wgsl", "lib/q2_k.wgsl"], $params, $scaled, [$($override),*]),
+            kernel!($stem, ".Q3_K", [$($file,)* "lib/bytes.wgsl", "lib/halves.wgsl", "lib/q3_k.wgsl"], $params, $scaled, [$($override),*]),
+            kernel!($stem, ".Q4_K", [$($file,)* "lib/nibbles.wgsl", "lib/k_scales.wgsl", "lib/q4_k.wgsl"], $params, $scaled, [$($override),*]),
+            kernel!($stem, ".Q5_K", [$($file,)* "lib/bytes.wgsl", "lib/fives.wgsl", "lib/k_scales.wgsl", "lib/q5_k.wgsl"], $params, $scaled, [$($override),*]),
+            kernel!($stem, ".Q6_K", [$($file,)* "lib/bytes.wgsl", "lib/halves.wgsl", "lib/q6_k.wgsl"], $params, $scaled, [$($override),*]),
+            kernel!($stem, ".IQ4_NL", [$($file,)* "lib/codes.wgsl", "lib/iq4.wgsl", "lib/iq4_nl.wgsl"], $params, $scaled, [$($override),*]),
+            kernel!($stem, ".IQ4_XS", [$($file,)* "lib/codes.wgsl", "lib/iq4.wgsl", "lib/iq4_xs.wgsl"], $params, $scaled, [$($override),*]),
+            kernel!($stem, ".MXFP4", [$($file,)* "lib/codes.wgsl", "lib/mxfp4.wgsl"], $params, $scaled, [$($override),*]),
         ])
     };
 }
