@@ -102,7 +102,7 @@ impl Assembler {
             target.dtype != dtype || target.add_one
         });
         if converted {
-            GRAIN / dtype.block_len()
+            (GRAIN / dtype.block_len()).max(2)
         } else {
             2
         }
