@@ -2,20 +2,13 @@
 // heads of one key-value head of one row, and every splits-th position.
 //
 // One pass with a running maximum (Milakov and Gimelshein 2018): where a score is above all before it,
-// what was summed is scaled down. Keys and values are loaded once for all heads of the group; queries and
-// sums are in private arrays at constant indices, which software adapters keep in registers. There is no
-// barrier. attention_merge.wgsl joins the parts, so that short steps over a long context have work for
-// every core: `out` has for each row, head and split the sum of weighted values, its total weight and
-// its maximum.
+// what was summed is scaled down. Keys and values are loaded once for all heads of the group
+// (lib/attention_tiles.wgsl). There is no barrier. attention_merge.wgsl joins the parts, so that short
+// steps over a long context have work for every core.
 
 override LANES: u32 = 8u;
-override GROUP: u32 = 1u; // query heads of an invocation, up to 4; divides heads / kv_heads
-override TILES: u32 = 8u; // tiles of four quads in a head
 
 @group(0) @binding(5) var<storage, read_write> out: array<vec4<f32>>;
-
-var<private> queries: array<mat4x4<f32>, 32>; // a tile of head h at 8·h + tile
-var<private> sums: array<mat4x4<f32>, 32>;
 
 fn load_tile(start: u32, tile: u32) -> mat4x4<f32> {
     let i = tile * 16u;
@@ -33,69 +26,6 @@ fn value_tile(at: u32, tile: u32) -> mat4x4<f32> {
     let i = at + tile * 4u;
     return mat4x4<f32>(
         unpack_quad(values[i]), unpack_quad(values[i + 1u]), unpack_quad(values[i + 2u]), unpack_quad(values[i + 3u]));
-}
-
-fn tile_dot(a: mat4x4<f32>, b: mat4x4<f32>) -> f32 {
-    return dot(a[0], b[0]) + dot(a[1], b[1]) + dot(a[2], b[2]) + dot(a[3], b[3]);
-}
-
-fn tile_scores(at: u32, tile: u32) -> vec4<f32> {
-    let k = key_tile(at, tile);
-    var scores = vec4<f32>(tile_dot(queries[tile], k), 0.0, 0.0, 0.0);
-    if (GROUP > 1u) { scores.y = tile_dot(queries[8u + tile], k); }
-    if (GROUP > 2u) { scores.z = tile_dot(queries[16u + tile], k); }
-    if (GROUP > 3u) { scores.w = tile_dot(queries[24u + tile], k); }
-    return scores;
-}
-
-// The scores of the group's heads at the key that begins at quad `at`.
-fn scores_of(at: u32) -> vec4<f32> {
-    var scores = tile_scores(at, 0u);
-    if (TILES > 1u) { scores += tile_scores(at, 1u); }
-    if (TILES > 2u) { scores += tile_scores(at, 2u); }
-    if (TILES > 3u) { scores += tile_scores(at, 3u); }
-    if (TILES > 4u) { scores += tile_scores(at, 4u); }
-    if (TILES > 5u) { scores += tile_scores(at, 5u); }
-    if (TILES > 6u) { scores += tile_scores(at, 6u); }
-    if (TILES > 7u) { scores += tile_scores(at, 7u); }
-    return scores;
-}
-
-fn scale_tile(tile: u32, kept: vec4<f32>) {
-    sums[tile] *= kept.x;
-    if (GROUP > 1u) { sums[8u + tile] *= kept.y; }
-    if (GROUP > 2u) { sums[16u + tile] *= kept.z; }
-    if (GROUP > 3u) { sums[24u + tile] *= kept.w; }
-}
-
-fn scale_sums(kept: vec4<f32>) {
-    scale_tile(0u, kept);
-    if (TILES > 1u) { scale_tile(1u, kept); }
-    if (TILES > 2u) { scale_tile(2u, kept); }
-    if (TILES > 3u) { scale_tile(3u, kept); }
-    if (TILES > 4u) { scale_tile(4u, kept); }
-    if (TILES > 5u) { scale_tile(5u, kept); }
-    if (TILES > 6u) { scale_tile(6u, kept); }
-    if (TILES > 7u) { scale_tile(7u, kept); }
-}
-
-fn add_tile(at: u32, tile: u32, weight: vec4<f32>) {
-    let v = value_tile(at, tile);
-    sums[tile] += weight.x * v;
-    if (GROUP > 1u) { sums[8u + tile] += weight.y * v; }
-    if (GROUP > 2u) { sums[16u + tile] += weight.z * v; }
-    if (GROUP > 3u) { sums[24u + tile] += weight.w * v; }
-}
-
-fn add_values(at: u32, weight: vec4<f32>) {
-    add_tile(at, 0u, weight);
-    if (TILES > 1u) { add_tile(at, 1u, weight); }
-    if (TILES > 2u) { add_tile(at, 2u, weight); }
-    if (TILES > 3u) { add_tile(at, 3u, weight); }
-    if (TILES > 4u) { add_tile(at, 4u, weight); }
-    if (TILES > 5u) { add_tile(at, 5u, weight); }
-    if (TILES > 6u) { add_tile(at, 6u, weight); }
-    if (TILES > 7u) { add_tile(at, 7u, weight); }
 }
 
 @compute @workgroup_size(LANES)
@@ -122,34 +52,9 @@ fn main(
     let position = step[params.positions + row];
     let slot = step[params.slots + row];
     let kv_start = head / (params.heads / params.kv_heads) * params.quads;
-    var top = vec4<f32>(LOWEST);
-    var total = vec4<f32>();
     for (var j = first_seen(position) + split; j <= position; j += splits) {
         let at = entry_of(slot, j) * params.kv_heads * params.quads + kv_start;
-        var scores = scores_of(at);
-        if (params.cap != 0.0) {
-            scores = vec4<f32>(capped(scores.x), capped(scores.y), capped(scores.z), capped(scores.w));
-        }
-        if (any(scores > top)) {
-            let new_top = max(top, scores);
-            let kept = exp(top - new_top);
-            scale_sums(kept);
-            total *= kept;
-            top = new_top;
-        }
-        let weight = exp(scores - top);
-        total += weight;
-        add_values(at, weight);
+        attend(at);
     }
-    for (var i = 0u; i < GROUP; i += 1u) {
-        let part = ((row * params.heads + head + i) * splits + split) * (params.quads + 1u);
-        for (var tile = 0u; tile < TILES; tile += 1u) {
-            let sum = sums[i * 8u + tile];
-            out[part + tile * 4u] = sum[0];
-            out[part + tile * 4u + 1u] = sum[1];
-            out[part + tile * 4u + 2u] = sum[2];
-            out[part + tile * 4u + 3u] = sum[3];
-        }
-        out[part + params.quads] = vec4<f32>(total[i], top[i], 0.0, 0.0);
-    }
+    store_parts((row * params.heads + head) * splits + split, splits);
 }

@@ -5,13 +5,15 @@
 
 pub mod gpu;
 mod reference;
+pub mod sample;
 
 use std::{future::Future, pin::Pin};
 
 pub use reference::Reference;
+use sample::{Choice, Run};
 
 use crate::{
-    error::Result,
+    error::{Error, Result},
     ops::{BufferId, CacheSpec, WeightId},
     tape::{Step, Tape},
     tensor::WeightSpec,
@@ -100,6 +102,32 @@ pub trait Executor {
 
     /// Copies a page of every layer's keys and values, so that a sequence can write to its own copy.
     fn copy_page(&self, from: u32, to: u32) -> Result<()>;
+
+    /// Makes what [`sample`](Self::sample) needs, after [`prepare`](Self::prepare), where this executor can
+    /// choose tokens at all. Without it, or if it fails, everything else works.
+    fn prepare_sampling(&mut self) -> LocalFuture<'_, Result<()>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Whether [`sample`](Self::sample) works.
+    fn samples(&self) -> bool {
+        false
+    }
+
+    /// Runs a step and the steps that follow from the tokens it leads to, and chooses all these tokens where
+    /// the scores are. The work is handed to the device before this function returns; the future waits for
+    /// the choices: for each step, one for each of `step.outputs`. The tables cover the positions of all
+    /// steps. Two runs may be in flight.
+    fn sample(&self, tape: TapeId, step: &Step, run: &Run) -> LocalFuture<'_, Result<Vec<Choice>>> {
+        let _ = (tape, step, run);
+        let error = Error::internal("this executor chooses no tokens");
+        Box::pin(std::future::ready(Err(error)))
+    }
+
+    /// A number that changes with every step and run: while it is the same, a run may resume the one before.
+    fn epoch(&self) -> u64 {
+        0
+    }
 
     /// What has been done so far.
     fn counters(&self) -> Counters;

@@ -152,6 +152,36 @@ impl Op {
             Self::SelectRows(op) => op.check(shapes),
         }
     }
+
+    /// Whether it reads `buffer`, be it to add to it.
+    pub fn reads(&self, buffer: BufferId) -> bool {
+        match self {
+            Self::Embed(op) => op.add && op.out == buffer,
+            Self::Norm(op) => op.x == buffer || (op.add && op.out == buffer),
+            Self::MatMul(op) => op.x == buffer || op.residual == Some(buffer),
+            Self::GatedMatMul(op) => op.x == buffer,
+            Self::Route(op) => op.scores == buffer,
+            Self::Experts(op) => [op.x, op.route, op.gated, op.out].contains(&buffer),
+            Self::RotaryStore(op) => [op.q, op.k, op.v].contains(&buffer),
+            Self::Attention(op) => op.q == buffer,
+            Self::SelectRows(op) => op.x == buffer,
+        }
+    }
+
+    /// The buffer it writes.
+    pub fn out(&self) -> BufferId {
+        match self {
+            Self::Embed(op) => op.out,
+            Self::Norm(op) => op.out,
+            Self::MatMul(op) => op.out,
+            Self::GatedMatMul(op) => op.out,
+            Self::Route(op) => op.out,
+            Self::Experts(op) => op.out,
+            Self::RotaryStore(op) => op.q,
+            Self::Attention(op) => op.out,
+            Self::SelectRows(op) => op.out,
+        }
+    }
 }
 
 impl Shapes<'_> {

@@ -5,15 +5,19 @@ mod support;
 
 mod answers;
 mod attention;
+mod chain;
 mod device;
 mod embed;
 mod experts;
 mod families;
+mod fused;
+mod fused_attention;
 mod gated_matmul;
 mod matmul;
 mod norm;
 mod rotary_store;
 mod route;
+mod sample;
 mod select_rows;
 mod tape;
 

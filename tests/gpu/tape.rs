@@ -35,6 +35,10 @@ fn tolerances(sizes: &Sizes, values: &[f32], ops_before: usize) -> Vec<f64> {
 }
 
 fn compare(sizes: &Sizes, options: GpuOptions) {
+    let options = GpuOptions {
+        separate: true,
+        ..options
+    };
     let Some(mut gpu) = gpu(options) else { return };
     let scene = transformer(sizes, 24);
     let ops = scene.tape.ops.len();
@@ -92,6 +96,36 @@ fn every_intermediate_buffer_equals_the_reference() {
             ..Default::default()
         };
         compare(&sizes, options);
+    }
+}
+
+#[test]
+fn a_decode_step_takes_few_dispatches() {
+    let expect = [
+        // Heads of 9 values and matrices of 53 rows have no joint forms.
+        (ODD, 1 + 2 * (1 + 3 + 1 + 1 + 1 + 1 + 2 + 1) + 2),
+        (QUANTISED, 1 + 2 * 6 + 2),
+    ];
+    for (sizes, dispatches) in expect {
+        let Some(mut gpu) = gpu(GpuOptions::default()) else {
+            return;
+        };
+        let scene = transformer(&sizes, 24);
+        let ops = scene.tape.ops.len();
+        let mut reference = Reference::new();
+        block_on(scene.load(&mut reference)).unwrap();
+        block_on(scene.load(&mut gpu)).unwrap();
+        for (number, step) in steps(&scene).iter().enumerate() {
+            let expected = logits(&reference, step);
+            let before = gpu.counters();
+            let actual = logits(&gpu, step);
+            let allowed = tolerances(&sizes, &expected, ops);
+            assert_close(&format!("step {number}"), &expected, &actual, &allowed);
+            if step.tokens.len() <= 3 {
+                let found = gpu.counters().dispatches - before.dispatches;
+                assert_eq!(found, dispatches, "step {number}");
+            }
+        }
     }
 }
 

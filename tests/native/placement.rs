@@ -86,6 +86,29 @@ fn small_weights_share_buffers_and_waste_little() {
 }
 
 #[test]
+fn neighbours_of_one_format_and_width_follow_one_another() {
+    let weights = [
+        spec(DType::F32, 1, 64),
+        spec(DType::Q4_0, 64, 64),
+        spec(DType::F32, 1, 16),
+        spec(DType::Q4_0, 16, 64),
+        spec(DType::Q4_0, 64, 32),
+        spec(DType::Q8_0, 64, 32),
+    ];
+    let placed = check(&weights, BINDING).weights;
+    let words = |at: usize| {
+        let part = &placed[at].parts[0];
+        (part.quants.word, part.scales.word)
+    };
+    assert_eq!(words(2).0, words(0).0 + 64);
+    let (quants, scales) = packed_len(DType::Q4_0, 64 * 2);
+    assert_eq!(words(3), (words(1).0 + quants, words(1).1 + scales));
+    // Neither another width nor another format follows like this.
+    assert_ne!(words(4).0, words(3).0 + packed_len(DType::Q4_0, 16 * 2).0);
+    assert_ne!(words(5).0, words(4).0 + packed_len(DType::Q4_0, 64).0);
+}
+
+#[test]
 fn random_weights_in_random_limits() {
     let mut random = Random(5);
     for _ in 0..200 {

@@ -91,7 +91,7 @@ pub fn transformer(sizes: &Sizes, max_rows: usize) -> Scene {
         let norm = norm(&mut scene, hidden, "norm");
         let q = linear(&mut scene, sizes.dtype, norm, wide, "q", true);
         let k = linear(&mut scene, sizes.dtype, norm, narrow, "k", true);
-        let v = linear(&mut scene, sizes.dtype, norm, narrow, "v", false);
+        let v = linear(&mut scene, sizes.dtype, norm, narrow, "v", true);
         scene.op(Op::RotaryStore(RotaryStore {
             q,
             k,

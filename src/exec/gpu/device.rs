@@ -16,6 +16,8 @@ pub struct GpuOptions {
     pub memory_limit: Option<u64>,
     /// How a kernel is chosen where several fit.
     pub forms: Forms,
+    /// Runs every operation by itself, so that every activation can be read.
+    pub separate: bool,
 }
 
 /// How a kernel is chosen where several fit. The results differ only by rounding.

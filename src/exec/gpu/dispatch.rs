@@ -1,10 +1,30 @@
 //! What lowering produces: operations as dispatches in plain data, and the sizes shared with buffers.
 
-use super::pipelines::Variant;
+use super::{pipelines::Variant, sampling::Part};
 use crate::ops::{BufferId, CacheSpec, CacheType, Rows};
 
 /// Values for a kernel's overrides.
 pub(super) type Overrides = Vec<(&'static str, f64)>;
+
+/// Neighbouring operations of a tape, usually one.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Piece {
+    /// Each by itself.
+    pub separate: Vec<Operation>,
+    /// The same result in fewer dispatches, where there is such a form.
+    pub fused: Option<Fused>,
+}
+
+/// A form of several operations together.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Fused {
+    /// What to run instead.
+    pub operations: Vec<Operation>,
+    /// The most rows it takes.
+    pub most: usize,
+    /// Whether every row must be of a sequence of its own.
+    pub alone: bool,
+}
 
 /// One operation of a tape.
 #[derive(Debug, Clone, PartialEq)]
@@ -65,6 +85,10 @@ pub(super) enum Slot {
     Values(usize),
     /// What an operation needs between its own dispatches.
     Scratch,
+    /// Activations that fused operations write together, for few rows.
+    Joined,
+    /// What choosing tokens needs.
+    Sampling(Part),
     /// A binding that this dispatch does not read.
     Nothing,
 }

@@ -6,7 +6,8 @@
 
 use super::{
     dispatch::{Grid, Overrides, quads},
-    kernels::{self, Kernel},
+    fused_kernels::{MATMUL_FUSED_VECTOR, MATMUL_FUSED_WORKGROUP},
+    kernels::{self, ATTENTION_MERGE, ByCache, Kernel},
     pipelines::Variant,
 };
 use crate::{ops::CacheSpec, tensor::DType};
@@ -58,6 +59,14 @@ pub(super) fn matmul(adapter: Adapter) -> [(usize, Vec<MatMulForm>); 3] {
     }
 }
 
+/// The most rows that fused forms are for: they have no form that shares weights among rows.
+pub(super) const fn fused_rows(adapter: Adapter) -> usize {
+    match adapter.software {
+        true => SOME_ROWS - 1,
+        false => MANY_ROWS - 1,
+    }
+}
+
 impl MatMulForm {
     /// The stem of its kernels.
     pub const fn name(self) -> &'static str {
@@ -83,21 +92,10 @@ impl MatMulForm {
     ) -> (Variant, Grid) {
         let lanes = adapter.lanes;
         match self {
-            Self::Vector => {
-                // Enough outputs to make up for loading x, few enough to leave work for every core.
-                let strip = (96 / lanes).max(1);
-                let grid = Grid::Shared {
-                    outputs,
-                    lanes,
-                    rows: 1,
-                    least: strip,
-                    most: strip,
-                };
-                (
-                    with_lanes(kernels::MATMUL_VECTOR.of(dtype), overrides, lanes),
-                    grid,
-                )
-            }
+            Self::Vector => (
+                with_lanes(kernels::MATMUL_VECTOR.of(dtype), overrides, lanes),
+                strips(outputs, lanes),
+            ),
             Self::Tile => {
                 let lanes = lanes.min(16);
                 let grid = Grid::Shared {
@@ -118,6 +116,50 @@ impl MatMulForm {
                 (with_lanes(kernel, overrides, 64), Grid::Groups { groups })
             }
         }
+    }
+}
+
+/// Normalisation, products and gating in one, the preferred first: stem, whether it has barriers, kernel
+/// and grid for a weight of `dtype`, or a part of it, with `outputs` outputs.
+pub(super) fn matmul_fused(
+    adapter: Adapter,
+    dtype: DType,
+    outputs: usize,
+    overrides: &Overrides,
+) -> Vec<(&'static str, bool, Variant, Grid)> {
+    let lanes = adapter.lanes;
+    let vector = MATMUL_FUSED_VECTOR.of(dtype);
+    let workgroup = MATMUL_FUSED_WORKGROUP.of(dtype);
+    let groups = outputs.div_ceil(WORKGROUP_OUTPUTS);
+    let mut forms = vec![
+        (
+            "matmul_fused_vector",
+            false,
+            with_lanes(vector, overrides.clone(), lanes),
+            strips(outputs, lanes),
+        ),
+        (
+            "matmul_fused_workgroup",
+            true,
+            with_lanes(workgroup, overrides.clone(), 64),
+            Grid::Groups { groups },
+        ),
+    ];
+    if !adapter.software {
+        forms.reverse();
+    }
+    forms
+}
+
+/// Enough outputs for each invocation to make up for loading x, few enough to leave work for every core.
+fn strips(outputs: usize, lanes: usize) -> Grid {
+    let strip = (96 / lanes).max(1);
+    Grid::Shared {
+        outputs,
+        lanes,
+        rows: 1,
+        least: strip,
+        most: strip,
     }
 }
 
@@ -230,11 +272,13 @@ pub(super) fn route(adapter: Adapter) -> (Variant, Grid) {
 /// Parts that the positions of a lone row are split into.
 pub(super) const SPLITS: usize = 16;
 
-/// The kernels of attention in parts, or `None` where the heads are not whole tiles of 16 values.
+/// Attention in parts by one of `kernels`, and what joins them, or `None` where the heads are not whole tiles of 16 values.
 pub(super) fn attention_split(
     adapter: Adapter,
     cache: &CacheSpec,
     heads: usize,
+    kernels: &'static ByCache,
+    mut overrides: Overrides,
 ) -> Option<[(Variant, Grid); 2]> {
     let lanes = adapter.lanes;
     if !cache.head_dim.is_multiple_of(16) || cache.head_dim > 128 {
@@ -242,20 +286,17 @@ pub(super) fn attention_split(
     }
     let shared = heads / cache.kv_heads;
     let group = (1..=4).rev().find(|&group| shared.is_multiple_of(group))?;
-    let kernel = kernels::ATTENTION_SPLIT.of(cache.dtype);
-    let overrides = vec![
-        ("GROUP", group as f64),
-        ("TILES", (cache.head_dim / 16) as f64),
-    ];
+    overrides.push(("GROUP", group as f64));
+    overrides.push(("TILES", (cache.head_dim / 16) as f64));
     let split = (
-        with_lanes(kernel, overrides, lanes),
+        with_lanes(kernels.of(cache.dtype), overrides, lanes),
         Grid::Splits {
             items: heads / group,
             splits: SPLITS,
             lanes,
         },
     );
-    let merge = by_items(&kernels::ATTENTION_MERGE, vec![], heads * quads(cache));
+    let merge = by_items(&ATTENTION_MERGE, vec![], heads * quads(cache));
     Some([split, merge])
 }
 
@@ -268,6 +309,23 @@ pub(super) fn attention(adapter: Adapter, cache: &CacheSpec, heads: usize) -> (V
         with_lanes(kernel, vec![], lanes),
         Grid::Items { items, lanes },
     )
+}
+
+/// Slices that the tokens of a row are cut into while one is chosen: enough for every core, few enough that
+/// their results are soon joined.
+pub(super) const fn sample_slices(adapter: Adapter) -> usize {
+    match adapter.software {
+        true => 16,
+        false => 64,
+    }
+}
+
+/// Invocations of a workgroup that chooses tokens: those that pass a barrier together.
+pub(super) const fn sample_lanes(adapter: Adapter) -> usize {
+    match adapter.software {
+        true => adapter.lanes,
+        false => 64,
+    }
 }
 
 /// A kernel with an invocation for each of `items` items of a row.

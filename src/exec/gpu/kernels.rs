@@ -4,9 +4,13 @@
 //! order of fragments does not matter. Nothing outside this list can be run, and tests walk it: naga
 //! parses and validates each kernel, and a browser compiles it.
 
-use super::params::{
-    AttentionMergeParams, AttentionParams, EmbedParams, ExpertsParams, MatMulParams, NormParams,
-    RotaryStoreParams, RouteParams, Scalar, SelectRowsParams,
+use super::{
+    fused_kernels::{ATTENTION_ROTARY, MATMUL_FUSED_VECTOR, MATMUL_FUSED_WORKGROUP},
+    params::{
+        AttentionMergeParams, AttentionParams, EmbedParams, ExpertsParams, MatMulParams,
+        NormParams, RotaryStoreParams, RouteParams, Scalar, SelectRowsParams,
+    },
+    sample_kernels::sample_kernels,
 };
 use crate::{ops::CacheType, tensor::DType};
 
@@ -34,14 +38,14 @@ pub struct Binding {
     pub writes: bool,
 }
 
-const fn read(number: u32) -> Binding {
+pub(super) const fn read(number: u32) -> Binding {
     Binding {
         number,
         writes: false,
     }
 }
 
-const fn write(number: u32) -> Binding {
+pub(super) const fn write(number: u32) -> Binding {
     Binding {
         number,
         writes: true,
@@ -57,19 +61,30 @@ pub fn kernels() -> impl Iterator<Item = &'static Kernel> {
         &MATMUL_VECTOR,
         &MATMUL_TILE,
         &MATMUL_WORKGROUP,
+        &MATMUL_FUSED_VECTOR,
+        &MATMUL_FUSED_WORKGROUP,
         &EMBED,
         &EXPERTS,
         &EXPERTS_WORKGROUP,
     ];
-    let by_cache = [&ROTARY_STORE, &ATTENTION, &ATTENTION_SPLIT];
+    let by_cache = [
+        &ROTARY_STORE,
+        &ATTENTION,
+        &ATTENTION_SPLIT,
+        &ATTENTION_ROTARY,
+    ];
     let plain = [&ROUTE, &SELECT_ROWS, &ATTENTION_MERGE];
     let plain = NORM.iter().chain(&NORM_WORKGROUP).chain(plain);
     let by_format = by_format.into_iter().flatten();
-    by_format.chain(by_cache.into_iter().flatten()).chain(plain)
+    let by_cache = by_cache.into_iter().flatten();
+    by_format
+        .chain(by_cache)
+        .chain(plain)
+        .chain(sample_kernels())
 }
 
 /// A kernel for each weight format, in the order of [`DType::ALL`].
-pub(super) struct ByFormat([Kernel; DType::ALL.len()]);
+pub(super) struct ByFormat(pub(super) [Kernel; DType::ALL.len()]);
 
 impl ByFormat {
     pub fn of(&'static self, dtype: DType) -> &'static Kernel {
@@ -87,7 +102,7 @@ impl<'a> IntoIterator for &'a ByFormat {
 }
 
 /// A kernel for each cache format.
-pub(super) struct ByCache([Kernel; 2]);
+pub(super) struct ByCache(pub(super) [Kernel; 2]);
 
 impl ByCache {
     pub fn of(&'static self, dtype: CacheType) -> &'static Kernel {
@@ -153,6 +168,8 @@ macro_rules! kernel {
     };
 }
 
+pub(super) use {by_cache, by_format, kernel};
+
 const MATMUL: [Binding; 7] = [
     read(1),
     read(2),
@@ -170,6 +187,7 @@ pub(super) static MATMUL_VECTOR: ByFormat = by_format!(
     MatMulParams,
     [
         "matmul_vector.wgsl",
+        "lib/matmul_chunk.wgsl",
         "lib/matmul.wgsl",
         "lib/activation.wgsl"
     ],
@@ -305,14 +323,23 @@ pub(super) static ROTARY_STORE: ByCache = by_cache!(
 pub(super) static ATTENTION: ByCache = by_cache!(
     "attention",
     AttentionParams,
-    ["attention.wgsl", "lib/attention.wgsl"],
+    [
+        "attention.wgsl",
+        "lib/attention.wgsl",
+        "lib/attention_scores.wgsl"
+    ],
     [read(1), read(2), read(3), read(4), write(5)],
     ["LANES"]
 );
 pub(super) static ATTENTION_SPLIT: ByCache = by_cache!(
     "attention_split",
     AttentionParams,
-    ["attention_split.wgsl", "lib/attention.wgsl"],
+    [
+        "attention_split.wgsl",
+        "lib/attention.wgsl",
+        "lib/attention_tiles.wgsl",
+        "lib/attention_scores.wgsl"
+    ],
     [read(1), read(2), read(3), read(4), write(5)],
     ["LANES", "GROUP", "TILES"]
 );

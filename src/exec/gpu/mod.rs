@@ -7,9 +7,11 @@
 //!
 //! A step writes one small buffer and submits once. It makes no buffer, no pipeline and no bind group.
 
+mod binder;
 mod device;
 mod dispatch;
 mod forms;
+mod fused_kernels;
 mod kernels;
 mod lower;
 mod memory;
@@ -18,6 +20,8 @@ mod pipelines;
 mod placement;
 mod prepared;
 mod readback;
+mod sample_kernels;
+mod sampling;
 mod store;
 mod tune;
 
@@ -29,10 +33,21 @@ pub use params::Scalar;
 pub use placement::{Part, Place, Placed, Placement};
 
 use self::{
-    device::Device, dispatch::stride, memory::Budget, pipelines::Pipelines, prepared::Prepared,
-    readback::Staging, store::Store, tune::Tuner,
+    binder::Binder,
+    device::Device,
+    dispatch::stride,
+    memory::Budget,
+    pipelines::Pipelines,
+    prepared::{Means, Prepared, shared_step},
+    readback::Staging,
+    sampling::{Sampling, choices},
+    store::Store,
+    tune::Tuner,
 };
-use super::{Allocation, Counters, Executor, ExecutorInfo, LocalFuture, TapeId};
+use super::{
+    Allocation, Counters, Executor, ExecutorInfo, LocalFuture, TapeId,
+    sample::{Choice, Run},
+};
 use crate::{
     error::{Error, Result},
     ops::{BufferId, WeightId},
@@ -41,9 +56,12 @@ use crate::{
 
 /// Runs tapes on WebGPU. Dropping it frees everything on the device at once.
 pub struct Gpu {
+    sampling: Option<Sampling>,
+    epoch: Cell<u64>,
     tapes: Vec<Prepared>,
     pipelines: Pipelines,
     tuner: Tuner,
+    separate: bool,
     store: Option<Store>,
     budget: Budget,
     counters: Cell<Counters>,
@@ -54,9 +72,12 @@ impl Gpu {
     /// Opens the fastest adapter. `Unsupported` where there is none that can run the kernels.
     pub async fn new(options: GpuOptions) -> Result<Self> {
         Ok(Self {
+            sampling: None,
+            epoch: Cell::new(0),
             tapes: Vec::new(),
             pipelines: Pipelines::default(),
             tuner: Tuner::new(options.forms),
+            separate: options.separate,
             store: None,
             budget: Budget::new(options.memory_limit),
             counters: Cell::default(),
@@ -110,9 +131,13 @@ impl Gpu {
         let prepared = self.prepared(tape)?;
         let page_size = self.store()?.allocation.cache.page_size;
         step.check(&prepared.tape, &prepared.layout, page_size)?;
-        let uploaded = prepared.upload(&self.device, step);
+        self.epoch.set(self.epoch.get() + 1);
+        let uploaded = prepared.upload(&self.device, step, false);
         let mut encoder = self.encoder();
-        let dispatches = prepared.record(&self.device, &mut encoder, step);
+        let dispatches = {
+            let mut pass = encoder.begin_compute_pass(&Default::default());
+            prepared.record(&self.device, &mut pass, step)
+        };
         self.count(|counters| {
             counters.forwards += 1;
             counters.bytes_uploaded += uploaded;
@@ -130,6 +155,53 @@ impl Gpu {
             prepared.tape.logits,
             rows,
         )
+    }
+
+    /// Hands a run to the device; the result waits for its choices.
+    fn start_run(
+        &self,
+        tape: TapeId,
+        step: &Step,
+        run: &Run,
+    ) -> Result<LocalFuture<'_, Result<Vec<Choice>>>> {
+        self.device.health.check()?;
+        let prepared = self.prepared(tape)?;
+        let sampling = self.sampling.as_ref();
+        let sampling =
+            sampling.ok_or_else(|| Error::internal("choosing tokens was not prepared"))?;
+        let page_size = self.store()?.allocation.cache.page_size;
+        step.check(&prepared.tape, &prepared.layout, page_size)?;
+        check_run(step, run, page_size)?;
+        self.epoch.set(self.epoch.get() + 1);
+        let mut uploaded = prepared.upload(&self.device, step, run.resume);
+        uploaded += sampling.upload(&self.device, run)?;
+        let mut encoder = self.encoder();
+        let outputs = step.outputs.len();
+        let mut dispatches = 0;
+        {
+            let mut pass = encoder.begin_compute_pass(&Default::default());
+            for _ in 0..run.steps {
+                dispatches += prepared.record(&self.device, &mut pass, step);
+                let (device, sampler) = (&self.device, run.sampler);
+                dispatches += sampling.record(device, &mut pass, tape.0, sampler, outputs);
+            }
+        }
+        self.count(|counters| {
+            counters.forwards += run.steps as u64;
+            counters.bytes_uploaded += uploaded;
+            counters.dispatches += dispatches;
+        });
+        let bytes = (run.steps * outputs * 8) as u64;
+        let (results, staging) = sampling.results();
+        let mut loan = staging.take(&self.device)?;
+        encoder.copy_buffer_to_buffer(results, 0, loan.buffer(), 0, bytes);
+        let submission = self.submit(encoder);
+        loan.map(&self.device, bytes);
+        Ok(Box::pin(async move {
+            let found = loan.read(&self.device, submission, bytes, choices).await?;
+            self.count(|counters| counters.bytes_read += bytes);
+            Ok(found)
+        }))
     }
 
     /// Submits `encoder` with a copy of `rows` rows of an activation.
@@ -174,6 +246,7 @@ impl Executor for Gpu {
 
     fn allocate(&mut self, allocation: Allocation) -> LocalFuture<'_, Result<()>> {
         Box::pin(async {
+            self.sampling = None;
             self.tapes.clear();
             self.store = None;
             self.store = Some(Store::new(&self.device, &self.budget, allocation).await?);
@@ -192,20 +265,24 @@ impl Executor for Gpu {
 
     fn prepare(&mut self, tapes: Vec<Tape>) -> LocalFuture<'_, Result<()>> {
         Box::pin(async {
+            self.sampling = None;
             self.tapes.clear();
             self.store()?.check_written()?;
+            let rows = tapes.iter().map(|tape| tape.max_rows).max().unwrap_or(0);
+            let (layout, step) =
+                shared_step(&self.device, &self.budget, self.store()?, rows).await?;
             let mut prepared = Vec::with_capacity(tapes.len());
             for tape in tapes {
                 let store = self.store()?;
-                let made = Prepared::new(
-                    &self.device,
-                    &self.budget,
+                let means = Means {
+                    device: &self.device,
+                    budget: &self.budget,
                     store,
-                    &self.pipelines,
-                    &self.tuner,
-                    tape,
-                );
-                prepared.push(made.await?);
+                    pipelines: &self.pipelines,
+                    tuner: &self.tuner,
+                };
+                prepared
+                    .push(Prepared::new(means, tape, layout, step.clone(), !self.separate).await?);
             }
             self.tapes = prepared;
             Ok(())
@@ -243,9 +320,63 @@ impl Executor for Gpu {
         Ok(())
     }
 
+    fn prepare_sampling(&mut self) -> LocalFuture<'_, Result<()>> {
+        Box::pin(async {
+            let Some(first) = self.tapes.first() else {
+                return Ok(());
+            };
+            let binder = Binder {
+                device: &self.device,
+                store: self.store()?,
+                pipelines: &self.pipelines,
+                buffers: &first.buffers,
+                sampling: None,
+            };
+            let made = Sampling::new(binder, &self.budget, &self.tapes).await?;
+            self.sampling = Some(made);
+            Ok(())
+        })
+    }
+
+    fn samples(&self) -> bool {
+        self.sampling.is_some()
+    }
+
+    fn sample(&self, tape: TapeId, step: &Step, run: &Run) -> LocalFuture<'_, Result<Vec<Choice>>> {
+        self.start_run(tape, step, run)
+            .unwrap_or_else(|error| Box::pin(std::future::ready(Err(error))))
+    }
+
+    fn epoch(&self) -> u64 {
+        self.epoch.get()
+    }
+
     fn counters(&self) -> Counters {
         self.counters.get()
     }
+}
+
+/// Fails unless `run` fits `step`: a row for each output, and pages for every step.
+fn check_run(step: &Step, run: &Run, page_size: usize) -> Result<()> {
+    let alone = step.outputs.iter().copied().eq(0..step.tokens.len() as u32);
+    let last = step
+        .positions
+        .iter()
+        .zip(&step.slots)
+        .all(|(&position, &slot)| {
+            (position as usize + run.steps - 1) / page_size < step.tables[slot as usize].len()
+        });
+    let fits = run.steps == 1 || (alone && last);
+    if fits && run.rows.len() == step.outputs.len() && !run.rows.is_empty() {
+        return Ok(());
+    }
+    Err(Error::internal(format!(
+        "a run of {} steps for {} sequences does not fit a step of {} rows and {} outputs",
+        run.steps,
+        run.rows.len(),
+        step.tokens.len(),
+        step.outputs.len()
+    )))
 }
 
 /// The values of rows that stand at multiples of the stride.

@@ -48,6 +48,12 @@ params! {
         has_bias: u32, bias: u32, join: u32, x_stride: u32, out_stride: u32, activation: u32, cap: f32,
         scale: f32,
     }
+    /// `lib/matmul_fused.wgsl`.
+    MatMulFusedParams {
+        rows_at: u32, columns: u32, blocks: u32, outputs: u32, first: u32, quants: u32, scales: u32,
+        gain: u32, has_bias: u32, bias: u32, x_stride: u32, out_stride: u32, activation: u32, cap: f32,
+        scale: f32, epsilon: f32,
+    }
     /// `embed.wgsl`.
     EmbedParams {
         indices: u32, columns: u32, blocks: u32, outputs: u32, first: u32, quants: u32, scales: u32,
@@ -78,6 +84,14 @@ params! {
         positions: u32, slots: u32, tables: u32, pages: u32, page_size: u32, heads: u32, kv_heads: u32,
         head_dim: u32, quads: u32, stride: u32, splits: u32, window: u32, scale: f32, cap: f32,
     }
+    /// `attention_rotary.wgsl`.
+    AttentionRotaryParams {
+        positions: u32, slots: u32, angles: u32, tables: u32, pages: u32, page_size: u32, heads: u32,
+        kv_heads: u32, quads: u32, rotary_dims: u32, table: u32, stride: u32, k_at: u32, v_at: u32,
+        splits: u32, window: u32, scale: f32, cap: f32,
+    }
+    /// `lib/sample.wgsl`.
+    SampleParams { vocabulary: u32, stride: u32, slices: u32, most: u32, tokens: u32, positions: u32 }
     /// `attention_merge.wgsl`.
     AttentionMergeParams { heads: u32, quads: u32, splits: u32, stride: u32 }
 }

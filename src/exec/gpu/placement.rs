@@ -1,7 +1,9 @@
 //! Where weights lie: a plan made before anything is allocated.
 //!
 //! Weights share a few large buffers, none above the binding limit. A weight that does not fit in one
-//! buffer is split by rows into parts, each with its own place. The layout within a part is that of
+//! buffer is split by rows into parts, each with its own place. Vectors lie one after another, and so do
+//! neighbouring matrices of one format and width, their quants together and their scales together: a
+//! dispatch can then take the rows of several as those of one. The layout within a part is that of
 //! [`crate::tensor::repack`]; vectors (weights of one row) are kept as F32 whatever the file holds, so
 //! that norms and biases need no kernel for each format.
 
@@ -57,17 +59,89 @@ pub const ALIGNMENT: u64 = 32;
 
 /// Rows of a part are a multiple of this, except in the last part: blocks and octets of a part then
 /// begin at even numbers, so that two scales share a word as they do in the whole weight.
-const ROW_STEP: usize = 8;
+pub const ROW_STEP: usize = 8;
 
 impl Placement {
     /// Places `weights` in buffers of at most `limit` bytes each, a multiple of [`ALIGNMENT`].
     pub fn plan(weights: &[WeightSpec], limit: u64) -> Result<Self> {
-        let mut plan = Self::default();
-        for spec in weights {
-            let placed = plan.place(spec, limit)?;
-            plan.weights.push(placed);
+        let mut buffers = Buffers::default();
+        let mut placed = vec![None; weights.len()];
+        let all = || weights.iter().enumerate();
+        for (at, spec) in all().filter(|(_, spec)| spec.rows == 1) {
+            placed[at] = Some(buffers.place(spec, limit)?);
         }
-        Ok(plan)
+        let matrices: Vec<_> = all().filter(|(_, spec)| spec.rows > 1).collect();
+        for alike in matrices.chunk_by(|(_, a), (_, b)| follows(a, b)) {
+            let mut rest = alike;
+            while let [(first, spec), ..] = rest {
+                let fit = (1..=rest.len())
+                    .rev()
+                    .find(|&n| buffers.fits(&rest[..n], limit));
+                let count = fit.unwrap_or(1);
+                if count > 1 {
+                    buffers.place_together(&rest[..count], limit, &mut placed);
+                } else {
+                    placed[*first] = Some(buffers.place(spec, limit)?);
+                }
+                rest = &rest[count..];
+            }
+        }
+        Ok(Self {
+            buffers: buffers.0,
+            weights: placed.into_iter().flatten().collect(),
+        })
+    }
+}
+
+/// Whether the rows of `b` may be read as if they came after those of `a`.
+fn follows(a: &WeightSpec, b: &WeightSpec) -> bool {
+    (a.dtype, a.columns) == (b.dtype, b.columns) && a.rows.is_multiple_of(ROW_STEP)
+}
+
+/// The bytes used of each buffer.
+#[derive(Default)]
+struct Buffers(Vec<u64>);
+
+impl Buffers {
+    /// Whether quants of all `matrices` fit in one buffer, and so their scales.
+    fn fits(&self, matrices: &[(usize, &WeightSpec)], limit: u64) -> bool {
+        let sizes = matrices
+            .iter()
+            .map(|(_, m)| sizes(m.dtype, m.rows, m.columns));
+        let (quants, scales) = sizes.fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1));
+        quants.max(scales) <= limit
+    }
+
+    fn place_together(
+        &mut self,
+        matrices: &[(usize, &WeightSpec)],
+        limit: u64,
+        placed: &mut [Option<Placed>],
+    ) {
+        let each: Vec<_> = matrices
+            .iter()
+            .map(|(_, m)| sizes(m.dtype, m.rows, m.columns))
+            .collect();
+        let mut quants = self.reserve(each.iter().map(|size| size.0).sum(), limit);
+        let mut scales = match each.iter().map(|size| size.1).sum() {
+            0 => quants,
+            bytes => self.reserve(bytes, limit),
+        };
+        for ((at, spec), size) in matrices.iter().zip(each) {
+            let own_scales = if size.1 == 0 { quants } else { scales };
+            placed[*at] = Some(Placed {
+                dtype: spec.dtype,
+                columns: spec.columns,
+                parts: vec![Part {
+                    first: 0,
+                    rows: spec.rows,
+                    quants,
+                    scales: own_scales,
+                }],
+            });
+            quants.word += (size.0 / 4) as usize;
+            scales.word += (size.1 / 4) as usize;
+        }
     }
 
     fn place(&mut self, spec: &WeightSpec, limit: u64) -> Result<Placed> {
@@ -115,13 +189,13 @@ impl Placement {
 
     /// The first buffer with room, or a new one.
     fn reserve(&mut self, bytes: u64, limit: u64) -> Place {
-        let open = self.buffers.iter().position(|&used| used + bytes <= limit);
+        let open = self.0.iter().position(|&used| used + bytes <= limit);
         let buffer = open.unwrap_or_else(|| {
-            self.buffers.push(0);
-            self.buffers.len() - 1
+            self.0.push(0);
+            self.0.len() - 1
         });
-        let word = (self.buffers[buffer] / 4) as usize;
-        self.buffers[buffer] += bytes;
+        let word = (self.0[buffer] / 4) as usize;
+        self.0[buffer] += bytes;
         Place { buffer, word }
     }
 }

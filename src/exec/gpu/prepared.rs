@@ -1,10 +1,11 @@
 //! A tape made ready: buffers, bind groups and pipelines, so that a step only fills in numbers.
 
-use std::cell::RefCell;
+use std::{cell::RefCell, rc::Rc};
 
 use super::{
+    binder::{Binder, Bound},
     device::Device,
-    dispatch::{Alternative, Dispatch, Grid, Operation, Slot, stride},
+    dispatch::{Operation, Piece, stride},
     lower::Lowering,
     memory::{Budget, Buffer},
     pipelines::Pipelines,
@@ -24,7 +25,7 @@ pub(super) struct Prepared {
     pub layout: StepLayout,
     pub buffers: Buffers,
     pub staging: Staging,
-    tasks: Vec<Task>,
+    groups: Vec<Group>,
     words: RefCell<Vec<u32>>,
     /// Bind groups refer to it.
     _params: Buffer,
@@ -32,48 +33,81 @@ pub(super) struct Prepared {
 
 /// What only this tape's dispatches use.
 pub(super) struct Buffers {
-    pub step: Buffer,
+    /// The same for all tapes, so that one may go on where another left a token.
+    pub step: Rc<Buffer>,
     pub activations: Vec<Buffer>,
-    scratch: Buffer,
+    pub scratch: Buffer,
+    pub joined: Buffer,
+}
+
+/// What preparing takes.
+#[derive(Clone, Copy)]
+pub(super) struct Means<'a> {
+    pub device: &'a Device,
+    pub budget: &'a Budget,
+    pub store: &'a Store,
+    pub pipelines: &'a Pipelines,
+    /// Chooses where several kernels fit.
+    pub tuner: &'a Tuner,
+}
+
+/// Neighbouring operations, and when their joint form serves a step.
+struct Group {
+    /// Empty where the joint form serves every step.
+    separate: Vec<Task>,
+    fused: Vec<Task>,
+    /// The most rows for the joint form; 0 where there is none.
+    most: usize,
+    alone: bool,
 }
 
 /// An operation with everything bound.
-struct Task {
-    rows: Rows,
+pub(super) struct Task {
+    pub rows: Rows,
     /// The chosen way of each class of row counts, by the least rows.
-    classes: Vec<(usize, Vec<Bound>)>,
+    pub classes: Vec<(usize, Vec<Bound>)>,
 }
-
-/// A dispatch with everything bound.
-pub(super) struct Bound {
-    pipeline: wgpu::ComputePipeline,
-    bind_group: wgpu::BindGroup,
-    grid: Grid,
-}
-
-/// Parameters of dispatches stand at multiples of this many bytes, the largest alignment WebGPU asks for.
-const PARAMS_BYTES: u64 = 256;
 
 /// Steps that may be in flight without making a new staging buffer.
 const STAGING_BUFFERS: usize = 2;
 
+/// The buffer for the steps of tapes of up to `rows` rows, and its layout.
+pub(super) async fn shared_step(
+    device: &Device,
+    budget: &Budget,
+    store: &Store,
+    rows: usize,
+) -> Result<(StepLayout, Rc<Buffer>)> {
+    let layout = StepLayout {
+        rows,
+        sequences: store.allocation.sequences,
+        pages: store.allocation.pages_per_sequence,
+    };
+    let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST;
+    let words = layout.len() as u64 * 4;
+    let made = budget.buffers(device, "step", usage, &[words]).await?;
+    let buffer = made.into_iter().next();
+    let buffer = buffer.ok_or_else(|| Error::internal("a buffer was asked for"))?;
+    Ok((layout, Rc::new(buffer)))
+}
+
 impl Prepared {
-    /// Makes everything that steps of `tape` need. `tuner` chooses where several kernels fit.
+    /// Makes everything that steps of `tape` need in the buffer `step`. Operations run together if `fuse`.
     pub async fn new(
-        device: &Device,
-        budget: &Budget,
-        store: &Store,
-        pipelines: &Pipelines,
-        tuner: &Tuner,
+        means: Means<'_>,
         tape: Tape,
+        layout: StepLayout,
+        step: Rc<Buffer>,
+        fuse: bool,
     ) -> Result<Self> {
+        let Means {
+            device,
+            budget,
+            store,
+            ..
+        } = means;
         let allocation = &store.allocation;
         tape.check(&allocation.weights, &allocation.cache)?;
-        let layout = StepLayout {
-            rows: tape.max_rows,
-            sequences: allocation.sequences,
-            pages: allocation.pages_per_sequence,
-        };
         let lowering = Lowering {
             tape: &tape,
             layout,
@@ -82,61 +116,94 @@ impl Prepared {
             cache: allocation.cache,
             adapter: device.adapter,
         };
-        let operations = lowering.tape()?;
-        let scratch = lowering.scratch_bytes();
-        let buffers = Buffers::new(device, budget, &tape, &layout, scratch).await?;
+        let pieces = lowering.pieces(fuse)?;
+        let shared = [lowering.scratch_bytes(), lowering.joined_bytes(&pieces)];
+        let buffers = Buffers::new(device, budget, &tape, step, shared).await?;
         let logits = tape.max_outputs * stride(tape.buffers[tape.logits.0].columns) * 4;
         let staging = Staging::new(device, budget, logits as u64, STAGING_BUFFERS).await?;
 
         let binder = Binder {
             device,
             store,
-            pipelines,
+            pipelines: means.pipelines,
             buffers: &buffers,
+            sampling: None,
         };
-        let mut chosen = Vec::with_capacity(operations.len());
-        for operation in &operations {
-            chosen.push(
-                tuner
-                    .choose(&binder, budget, operation, &tape, &layout)
-                    .await?,
-            );
+        let mut operations = Vec::new();
+        let mut chosen = Vec::new();
+        for piece in &pieces {
+            let needed = needed(piece, &tape);
+            for (operation, most) in needed.0.chain(needed.1) {
+                let choice = means
+                    .tuner
+                    .choose(&binder, budget, operation, most, &layout);
+                chosen.push(choice.await?);
+                operations.push(operation);
+            }
         }
         let (tasks, params) = binder.bind(budget, &operations, &chosen).await?;
+        let mut tasks = tasks.into_iter();
+        let mut take = |count: usize| tasks.by_ref().take(count).collect::<Vec<_>>();
+        let group = |piece: &Piece| {
+            let needed = needed(piece, &tape);
+            Group {
+                separate: take(needed.0.count()),
+                fused: take(needed.1.count()),
+                most: piece.fused.as_ref().map_or(0, |fused| fused.most),
+                alone: piece.fused.as_ref().is_some_and(|fused| fused.alone),
+            }
+        };
+        let groups = pieces.iter().map(group).collect();
         Ok(Self {
             words: RefCell::new(vec![0; layout.len()]),
             tape,
             layout,
             buffers,
             staging,
-            tasks,
+            groups,
             _params: params,
         })
     }
 
-    /// Sends `step` to the device and returns how many bytes it took.
-    pub fn upload(&self, device: &Device, step: &Step) -> u64 {
+    /// Sends `step` to the device and returns how many bytes it took. With `resume`, its tokens stay those
+    /// that the device has.
+    pub fn upload(&self, device: &Device, step: &Step, resume: bool) -> u64 {
         let mut words = self.words.borrow_mut();
         self.layout.write(step, &mut words);
         let used = self.layout.tables() + step.tables.len() * self.layout.pages;
-        let bytes: &[u8] = bytemuck::cast_slice(&words[..used]);
-        device.queue.write_buffer(&self.buffers.step, 0, bytes);
-        bytes.len() as u64
+        let send = |from: usize, to: usize| {
+            let bytes: &[u8] = bytemuck::cast_slice(&words[from..to]);
+            let at = from as u64 * 4;
+            device.queue.write_buffer(&self.buffers.step, at, bytes);
+            bytes.len() as u64
+        };
+        match resume {
+            true => send(0, self.layout.tokens()) + send(self.layout.positions(), used),
+            false => send(0, used),
+        }
     }
 
     /// Records every dispatch of a step and returns how many there are.
-    pub fn record(&self, device: &Device, encoder: &mut wgpu::CommandEncoder, step: &Step) -> u64 {
-        let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+    pub fn record(&self, device: &Device, pass: &mut wgpu::ComputePass, step: &Step) -> u64 {
+        let alone = alone(step);
+        let count_of = |rows| match rows {
+            Rows::Tokens => step.tokens.len(),
+            Rows::Outputs => step.outputs.len(),
+        };
+        let tasks = self.groups.iter().flat_map(|group| {
+            let fused = group
+                .fused
+                .first()
+                .is_some_and(|task| count_of(task.rows) <= group.most && (alone || !group.alone));
+            if fused { &group.fused } else { &group.separate }
+        });
         let mut count = 0;
-        for task in &self.tasks {
-            let rows = match task.rows {
-                Rows::Tokens => step.tokens.len(),
-                Rows::Outputs => step.outputs.len(),
-            };
+        for task in tasks {
+            let rows = count_of(task.rows);
             let class = task.classes.iter().rev().find(|class| class.0 <= rows);
             let dispatches = class.map_or(&[][..], |class| &class.1);
             for dispatch in dispatches {
-                dispatch.record(device, &mut pass, rows);
+                dispatch.record(device, pass, rows);
                 count += 1;
             }
         }
@@ -144,20 +211,58 @@ impl Prepared {
     }
 }
 
+/// The operations of a piece that steps of `tape` need, each with the most rows it takes: separate ones,
+/// then fused ones.
+fn needed<'a>(
+    piece: &'a Piece,
+    tape: &Tape,
+) -> (
+    impl Iterator<Item = (&'a Operation, usize)>,
+    impl Iterator<Item = (&'a Operation, usize)>,
+) {
+    let (rows, outputs) = (tape.max_rows, tape.max_outputs);
+    let most = move |operation: &Operation| match operation.rows {
+        Rows::Tokens => rows,
+        Rows::Outputs => outputs,
+    };
+    let fused = piece.fused.as_ref();
+    // A row is always alone in its step.
+    let always = fused.is_some_and(|fused| {
+        let most = fused.operations.iter().map(most).max();
+        most.is_some_and(|most| most <= fused.most) && (rows == 1 || !fused.alone)
+    });
+    let separate = piece.separate.iter().filter(move |_| !always);
+    let together = fused.into_iter().flat_map(move |fused| {
+        let limited = move |operation| (operation, fused.most.min(most(operation)));
+        fused.operations.iter().map(limited)
+    });
+    (
+        separate.map(move |operation| (operation, most(operation))),
+        together,
+    )
+}
+
+/// Whether every row of `step` is of a sequence of its own.
+fn alone(step: &Step) -> bool {
+    let mut slots = step.slots.iter().enumerate();
+    step.slots.len() <= step.tables.len()
+        && slots.all(|(row, slot)| !step.slots[..row].contains(slot))
+}
+
 impl Buffers {
     async fn new(
         device: &Device,
         budget: &Budget,
         tape: &Tape,
-        layout: &StepLayout,
-        scratch: u64,
+        step: Rc<Buffer>,
+        shared: [u64; 2],
     ) -> Result<Self> {
         let mut sizes: Vec<u64> = (0..tape.buffers.len())
             .map(|i| (tape.rows(BufferId(i)) * stride(tape.buffers[i].columns)) as u64 * 4)
             .collect();
-        sizes.push(scratch);
+        sizes.extend(shared);
         let names = tape.buffers.iter().map(|spec| &*spec.name);
-        for (name, &size) in names.chain(["scratch"]).zip(&sizes) {
+        for (name, &size) in names.chain(["scratch", "joined"]).zip(&sizes) {
             if size > device.binding_limit {
                 return Err(Error::unsupported(format!(
                     "the activation {name} needs {size} bytes, the device binds {}: use fewer rows a step",
@@ -165,158 +270,18 @@ impl Buffers {
                 )));
             }
         }
-        let storage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST;
-        let usage = storage | wgpu::BufferUsages::COPY_SRC;
+        let usage = wgpu::BufferUsages::STORAGE
+            | wgpu::BufferUsages::COPY_DST
+            | wgpu::BufferUsages::COPY_SRC;
         let mut activations = budget.buffers(device, "activations", usage, &sizes).await?;
-        let words = layout.len() as u64 * 4;
-        let mut step = budget.buffers(device, "step", storage, &[words]).await?;
-        match (activations.pop(), step.pop()) {
-            (Some(scratch), Some(step)) => Ok(Self {
+        match (activations.pop(), activations.pop()) {
+            (Some(joined), Some(scratch)) => Ok(Self {
                 step,
                 activations,
                 scratch,
+                joined,
             }),
             _ => Err(Error::internal("buffers were asked for")),
-        }
-    }
-}
-
-impl Bound {
-    /// Records this dispatch for `rows` rows.
-    pub fn record(&self, device: &Device, pass: &mut wgpu::ComputePass, rows: usize) {
-        let (x, y) = self.grid.workgroups(rows, device.group_limit);
-        pass.set_pipeline(&self.pipeline);
-        pass.set_bind_group(0, &self.bind_group, &[]);
-        pass.dispatch_workgroups(x, y, 1);
-    }
-}
-
-/// Joins dispatches with pipelines and buffers.
-pub(super) struct Binder<'a> {
-    pub device: &'a Device,
-    pub store: &'a Store,
-    pub pipelines: &'a Pipelines,
-    pub buffers: &'a Buffers,
-}
-
-impl Binder<'_> {
-    /// Binds what is measured of one way to run an operation; the buffer holds its parameters.
-    pub async fn sample(
-        &self,
-        budget: &Budget,
-        alternative: &Alternative,
-    ) -> Result<(Vec<Bound>, Buffer)> {
-        let dispatches: Vec<_> = alternative.sample.iter().collect();
-        self.dispatches(budget, &dispatches).await
-    }
-
-    /// Binds the chosen alternative of each class of each operation.
-    async fn bind(
-        &self,
-        budget: &Budget,
-        operations: &[Operation],
-        chosen: &[Vec<(usize, usize)>],
-    ) -> Result<(Vec<Task>, Buffer)> {
-        let ways = |(operation, chosen): (&'_ Operation, &'_ Vec<(usize, usize)>)| {
-            let ways = chosen.iter().map(|&(class, way)| {
-                let class = &operation.classes[class];
-                (class.from, class.alternatives[way].dispatches.clone())
-            });
-            (operation.rows, ways.collect::<Vec<_>>())
-        };
-        let tasks: Vec<_> = operations.iter().zip(chosen).map(ways).collect();
-        let all: Vec<&Dispatch> = tasks
-            .iter()
-            .flat_map(|(_, classes)| classes.iter().flat_map(|(_, dispatches)| dispatches))
-            .collect();
-        let (bound, params) = self.dispatches(budget, &all).await?;
-        let mut bound = bound.into_iter();
-        let tasks = tasks.iter().map(|(rows, classes)| Task {
-            rows: *rows,
-            classes: classes
-                .iter()
-                .map(|(from, dispatches)| (*from, bound.by_ref().take(dispatches.len()).collect()))
-                .collect(),
-        });
-        Ok((tasks.collect(), params))
-    }
-
-    async fn dispatches(
-        &self,
-        budget: &Budget,
-        dispatches: &[&Dispatch],
-    ) -> Result<(Vec<Bound>, Buffer)> {
-        let device = self.device;
-        let mut compiled = Vec::with_capacity(dispatches.len());
-        for dispatch in dispatches {
-            compiled.push(self.pipelines.get(device, &dispatch.variant).await?);
-        }
-        let usage = wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST;
-        let bytes = dispatches.len() as u64 * PARAMS_BYTES;
-        let params = budget
-            .buffers(device, "parameters", usage, &[bytes])
-            .await?;
-        let params = params.into_iter().next();
-        let params = params.ok_or_else(|| Error::internal("a buffer was asked for"))?;
-        let mut words = vec![0u32; bytes as usize / 4];
-        for (dispatch, words) in dispatches
-            .iter()
-            .zip(words.chunks_mut(PARAMS_BYTES as usize / 4))
-        {
-            words[..dispatch.params.len()].copy_from_slice(&dispatch.params);
-        }
-        device
-            .queue
-            .write_buffer(&params, 0, bytemuck::cast_slice(&words));
-        // One scope for all, because a question to the device takes longer than a bind group.
-        let bound = device.guarded("bind groups", || {
-            let numbered = compiled.into_iter().zip(dispatches).enumerate();
-            let bound = numbered.map(|(i, (pipeline, dispatch))| Bound {
-                pipeline,
-                bind_group: self.bind_group(&params, i as u64 * PARAMS_BYTES, dispatch),
-                grid: dispatch.grid,
-            });
-            bound.collect()
-        });
-        Ok((bound.await?, params))
-    }
-
-    fn bind_group(&self, params: &Buffer, at: u64, dispatch: &Dispatch) -> wgpu::BindGroup {
-        let kernel = dispatch.variant.kernel;
-        let bytes = (dispatch.params.len() as u64 * 4).next_multiple_of(16);
-        let uniform = wgpu::BindGroupEntry {
-            binding: 0,
-            resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
-                buffer: params,
-                offset: at,
-                size: wgpu::BufferSize::new(bytes),
-            }),
-        };
-        let storage = dispatch.slots.iter();
-        let storage = storage.map(|&(binding, slot)| wgpu::BindGroupEntry {
-            binding,
-            resource: self.buffer(slot).as_entire_binding(),
-        });
-        let entries: Vec<_> = std::iter::once(uniform).chain(storage).collect();
-        let layout = self.pipelines.bind_group_layout(self.device, kernel);
-        self.device
-            .device
-            .create_bind_group(&wgpu::BindGroupDescriptor {
-                label: Some(kernel.name),
-                layout: &layout,
-                entries: &entries,
-            })
-    }
-
-    fn buffer(&self, slot: Slot) -> &wgpu::Buffer {
-        match slot {
-            Slot::Step => &self.buffers.step,
-            Slot::Activation(buffer) => &self.buffers.activations[buffer.0],
-            Slot::Weights(buffer) => &self.store.weights[buffer],
-            Slot::Keys(layer) => &self.store.cache[layer][0],
-            Slot::Values(layer) => &self.store.cache[layer][1],
-            Slot::Scratch => &self.buffers.scratch,
-            Slot::Nothing => &self.store.nothing,
         }
     }
 }

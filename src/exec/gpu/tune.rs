@@ -12,17 +12,13 @@ use std::{
 use web_time::Instant;
 
 use super::{
+    binder::Binder,
     device::{Device, Forms},
     dispatch::{Alternative, Class, Operation},
     memory::Budget,
-    prepared::Binder,
     readback::Staging,
 };
-use crate::{
-    error::Result,
-    ops::Rows,
-    tape::{StepLayout, Tape},
-};
+use crate::{error::Result, tape::StepLayout};
 
 /// What was measured in this program: by adapter, operation and class, the winner and its note.
 static VERDICTS: Mutex<Option<HashMap<String, (&'static str, String)>>> = Mutex::new(None);
@@ -55,19 +51,16 @@ impl Tuner {
         self.notes.borrow().values().cloned().collect()
     }
 
-    /// Which classes of `operation` steps of `tape` need, and which alternative of each to take.
+    /// Which classes of `operation` steps of `tape` with up to `most` rows need, and which alternative of
+    /// each to take.
     pub async fn choose(
         &self,
         binder: &Binder<'_>,
         budget: &Budget,
         operation: &Operation,
-        tape: &Tape,
+        most: usize,
         layout: &StepLayout,
     ) -> Result<Vec<(usize, usize)>> {
-        let most = match operation.rows {
-            Rows::Tokens => tape.max_rows,
-            Rows::Outputs => tape.max_outputs,
-        };
         let mut chosen = Vec::new();
         for (i, class) in operation.classes.iter().enumerate() {
             if class.from > most {

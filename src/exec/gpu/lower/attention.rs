@@ -2,10 +2,11 @@
 
 use super::{
     super::{
-        dispatch::{Alternative, Class, Dispatch, Operation, Slot, quads},
+        dispatch::{Alternative, Class, Dispatch, Grid, Operation, Slot, quads},
         forms::{self, SPLITS},
         kernels,
         params::{AttentionMergeParams, AttentionParams, Params, RotaryStoreParams},
+        pipelines::Variant,
         placement::Place,
     },
     Lowering, only,
@@ -65,7 +66,7 @@ impl Lowering<'_> {
     }
 
     /// Where a table of angles lies.
-    fn angles(&self, rotation: &Rotation) -> Result<Place> {
+    pub(super) fn angles(&self, rotation: &Rotation) -> Result<Place> {
         if self.placed[rotation.table.0].dtype != DType::F32 {
             let name = &self.specs[rotation.table.0].name;
             return Err(Error::internal(format!(
@@ -86,23 +87,11 @@ impl Lowering<'_> {
             dispatches,
         };
         let mut alternatives = Vec::new();
-        if let Some([split, merge]) = forms::attention_split(self.adapter, &cache, op.heads) {
-            let merge_params = AttentionMergeParams {
-                heads: op.heads as u32,
-                quads: quads(&cache) as u32,
-                splits: SPLITS as u32,
-                stride: self.stride(op.out),
-            };
-            let merge = Dispatch {
-                variant: merge.0,
-                params: merge_params.words(),
-                slots: vec![
-                    (1, Slot::Step),
-                    (2, Slot::Scratch),
-                    (3, Slot::Activation(op.out)),
-                ],
-                grid: merge.1,
-            };
+        let kernels = &kernels::ATTENTION_SPLIT;
+        if let Some([split, merge]) =
+            forms::attention_split(self.adapter, &cache, op.heads, kernels, vec![])
+        {
+            let merge = self.attention_merge(op, merge);
             let split = self.attention_dispatch(op, split, Slot::Scratch);
             alternatives.push(alternative("attention_split", true, vec![split, merge]));
         }
@@ -121,17 +110,37 @@ impl Lowering<'_> {
         })
     }
 
+    /// Joins the parts in the scratch buffer.
+    pub(super) fn attention_merge(
+        &self,
+        op: &Attention,
+        (variant, grid): (Variant, Grid),
+    ) -> Dispatch {
+        Dispatch {
+            variant,
+            params: AttentionMergeParams {
+                heads: op.heads as u32,
+                quads: quads(&self.cache) as u32,
+                splits: SPLITS as u32,
+                stride: self.stride(op.out),
+            }
+            .words(),
+            slots: vec![
+                (1, Slot::Step),
+                (2, Slot::Scratch),
+                (3, Slot::Activation(op.out)),
+            ],
+            grid,
+        }
+    }
+
     fn attention_dispatch(
         &self,
         op: &Attention,
-        (variant, grid): (
-            super::super::pipelines::Variant,
-            super::super::dispatch::Grid,
-        ),
+        (variant, grid): (Variant, Grid),
         out: Slot,
     ) -> Dispatch {
         let cache = self.cache;
-        let window = op.window.unwrap_or(usize::MAX).min(u32::MAX as usize);
         Dispatch {
             variant,
             params: AttentionParams {
@@ -146,7 +155,7 @@ impl Lowering<'_> {
                 quads: quads(&cache) as u32,
                 stride: self.stride(op.q),
                 splits: SPLITS as u32,
-                window: window as u32,
+                window: window(op),
                 scale: op.scale,
                 cap: op.cap.unwrap_or(0.0),
             }
@@ -168,4 +177,9 @@ impl Lowering<'_> {
         let parts = self.tape.max_rows.max(SPLITS) * op.heads;
         (parts * (quads(&self.cache) + 1) * 16) as u64
     }
+}
+
+/// Positions that a row sees, as the kernels count them.
+pub(super) fn window(op: &Attention) -> u32 {
+    op.window.unwrap_or(usize::MAX).min(u32::MAX as usize) as u32
 }

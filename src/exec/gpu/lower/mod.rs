@@ -4,6 +4,8 @@
 
 mod attention;
 mod experts;
+mod fuse;
+mod fused_product;
 mod linear;
 
 use super::{
@@ -31,11 +33,6 @@ pub(super) struct Lowering<'a> {
 }
 
 impl Lowering<'_> {
-    /// The operations of the whole tape, in order.
-    pub fn tape(&self) -> Result<Vec<Operation>> {
-        self.tape.ops.iter().map(|op| self.op(op)).collect()
-    }
-
     fn op(&self, op: &Op) -> Result<Operation> {
         match op {
             Op::Embed(op) => Ok(self.embed(op)),
