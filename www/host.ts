@@ -3,11 +3,10 @@
 import type { Engine as WasmModel } from "./bindings/decant.js";
 import { Engine } from "./engine.js";
 import { DecantError, toWire } from "./errors.js";
-import { open, type Bytes } from "./loader/bytes.js";
+import { feed } from "./loader/feed.js";
 import { portFetch } from "./loader/fetch-port.js";
 import { produce } from "./producer.js";
-import type { Calls, Endpoint, Loaded, ToEngine, ToPage, WireLoadOptions } from "./protocol.js";
-import type { LoadStage } from "./types.js";
+import type { Calls, Endpoint, Loaded, ToEngine, ToPage } from "./protocol.js";
 
 type LoadMessage = Extract<ToEngine, { type: "load" }>;
 
@@ -56,52 +55,27 @@ export class Host {
   async #read({ source, options, fetch }: LoadMessage): Promise<Loaded> {
     const { signal } = this.#loading;
     const warnings: string[] = [];
-    const bytes = await open(source, {
-      fetch: fetch === null ? globalThis.fetch.bind(globalThis) : portFetch(fetch),
-      cache: options.cache,
-      signal,
-      warn: (message) => void warnings.push(message),
-    });
-    let good = false;
-    try {
-      const model = await this.#feed(bytes, options, signal);
-      this.#model = model;
-      good = true;
-    } finally {
-      await bytes.done(good);
-    }
-    return this.#engine!.run(() => ({
-      info: { ...JSON.parse(this.#model!.info()), warnings },
-      generationConfig: JSON.parse(this.#model!.generation_config()),
-    }));
-  }
-
-  /** Every piece to the engine, and the model that they make. */
-  async #feed(bytes: Bytes, options: WireLoadOptions, signal: AbortSignal): Promise<WasmModel> {
-    const { total } = bytes;
-    let loaded = 0;
-    const progress = (stage: LoadStage) => {
-      // A total that turns out too small was none.
-      const known = total === null || loaded > total ? null : total;
-      this.#endpoint.postMessage({ type: "progress", progress: { stage, loaded, total: known } });
-    };
-    progress(bytes.stage);
     const engine = await Engine.start();
     this.#engine = engine;
     engine.death.catch((error) =>
       this.#endpoint.postMessage({ type: "dead", error: toWire(error) }),
     );
-    const wanted = JSON.stringify(options);
-    const loader = await engine.wait(({ Loader }) => Loader.open(wanted, total ?? undefined));
-    for await (const piece of bytes.pieces) {
-      signal.throwIfAborted();
-      await engine.wait(() => loader.push(piece));
-      loaded += piece.length;
-      progress(bytes.stage);
-    }
-    signal.throwIfAborted();
-    progress("prepare");
-    return engine.wait(() => loader.finish());
+    const model = await feed(engine, source, {
+      fetch: fetch === null ? globalThis.fetch.bind(globalThis) : portFetch(fetch),
+      cache: options.cache,
+      load: options,
+      signal,
+      warn: (message) => {
+        if (!warnings.includes(message)) warnings.push(message);
+      },
+      progress: (stage, loaded, total) =>
+        this.#endpoint.postMessage({ type: "progress", progress: { stage, loaded, total } }),
+    });
+    this.#model = model;
+    return engine.run(() => ({
+      info: { ...JSON.parse(model.info()), warnings },
+      generationConfig: JSON.parse(model.generation_config()),
+    }));
   }
 
   async #call<M extends keyof Calls>(id: number, method: M, args: Calls[M][0]): Promise<void> {

@@ -13,6 +13,7 @@ const OPTIONS: readonly (keyof LoadOptions)[] = [
   "device",
   "contextLength",
   "kvCache",
+  "quantize",
   "cache",
   "hub",
   "fetch",
@@ -26,9 +27,15 @@ const HUB = "https://huggingface.co";
 /**
  * Loads a model.
  *
- * `source` is the URL of a `.gguf` file, a `File` or `Blob`, or a Hub id with a file,
- * `owner/repo/file.gguf` or `owner/repo@revision/file.gguf`. A relative URL begins with `/`, `./` or
- * `../`, so that it cannot be taken for a Hub id.
+ * `source` is a GGUF file or a Hugging Face checkpoint (`config.json`, `tokenizer.json`, safetensors):
+ *
+ * - the URL of a `.gguf` file; of one that is split, any part (`-00001-of-00003.gguf`) stands for all;
+ * - the URL of a checkpoint's folder, with a `/` at the end;
+ * - a Hub id: `owner/repo` for the checkpoint of a repository, `owner/repo/file.gguf` for a file, either with
+ *   `@revision` after the repository;
+ * - a `File` or `Blob` of GGUF, or a list of the files of a checkpoint or of a split GGUF file.
+ *
+ * A relative URL begins with `/`, `./` or `../`, so that it cannot be taken for a Hub id.
  *
  * Rejects with a `DecantError` that names what is wrong, or with the signal's reason.
  */
@@ -43,6 +50,7 @@ export async function load(source: Source, options: LoadOptions = {}): Promise<M
     device: choice(options.device, "device", ["auto", "webgpu", "cpu"], "auto"),
     contextLength: positive(options.contextLength, "contextLength"),
     kvCache: choice(options.kvCache, "kvCache", ["f16", "f32"], "f16"),
+    quantize: choice(options.quantize, "quantize", ["q8_0", "q4_0"], null),
     cache: choice(options.cache, "cache", ["opfs", "none"], "opfs"),
   };
   const wireSource = parseSource(source, hubUrl(options.hub));
@@ -73,7 +81,7 @@ async function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefined
   }
 }
 
-function choice<T>(value: unknown, name: string, allowed: readonly T[], fallback: T): T {
+function choice<T, F>(value: unknown, name: string, allowed: readonly T[], fallback: F): T | F {
   if (value === undefined) return fallback;
   if (allowed.includes(value as T)) return value as T;
   const list = allowed.map((item) => JSON.stringify(item)).join(", ");

@@ -19,14 +19,21 @@ import type {
 /** Events that the engine computes before they are asked for. */
 export const RUN_AHEAD = 1;
 
-/** Where the bytes are, after the page has read the caller's words. */
-export type WireSource = { kind: "url"; url: string } | { kind: "blob"; blob: Blob };
+/** Where the bytes of one file are. */
+export type Place = { url: string } | { blob: Blob };
+
+/** Where a model is, after the page has read the caller's words. */
+export type WireSource =
+  | { kind: "gguf"; files: Place[] }
+  /** A folder's URL, or files by name; `name` is what the model is called, as far as the place says. */
+  | { kind: "checkpoint"; folder: string | Record<string, Blob>; name: string };
 
 /** The load options that the engine's side needs, all given. */
 export interface WireLoadOptions {
   device: NonNullable<LoadOptions["device"]>;
   contextLength: number | null;
   kvCache: NonNullable<LoadOptions["kvCache"]>;
+  quantize: LoadOptions["quantize"] | null;
   cache: NonNullable<LoadOptions["cache"]>;
 }
 

@@ -11,7 +11,10 @@ mod vocabulary;
 use std::rc::Rc;
 
 use self::{angles::Factors, headers::Headers, source::Source};
-pub use self::{source::CheckpointFiles, vocabulary::vocabulary};
+pub use self::{
+    source::{CheckpointFiles, check_config},
+    vocabulary::vocabulary,
+};
 use crate::{
     error::{Error, Result},
     exec::{Allocation, Executor},

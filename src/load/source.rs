@@ -52,11 +52,25 @@ pub(super) struct SpecialIds {
     pub pad: Option<u32>,
 }
 
+/// Fails if a checkpoint with this `config.json` is not supported, as far as can be known without its
+/// tensors.
+///
+/// # Errors
+/// Those of [`Loader::checkpoint`](super::Loader::checkpoint) that concern this file.
+pub fn check_config(config: &[u8]) -> Result<()> {
+    read_config(config).map(drop)
+}
+
+fn read_config(config: &[u8]) -> Result<Metadata> {
+    let metadata = Metadata::from_json("config.json", config)?;
+    model::describe(&metadata, Format::Checkpoint)?;
+    Ok(metadata)
+}
+
 impl Source {
     /// Reads the small files of a checkpoint, and fails on what they ask for and is not supported.
     pub fn checkpoint(files: &CheckpointFiles) -> Result<Self> {
-        let metadata = Metadata::from_json("config.json", files.config)?;
-        model::describe(&metadata, Format::Checkpoint)?;
+        let metadata = read_config(files.config)?;
         let mut tokenizer = Tokenizer::from_json(files.tokenizer, files.tokenizer_config)?;
         if let Some(template) = files.chat_template {
             let template = std::str::from_utf8(template).map_err(|error| {

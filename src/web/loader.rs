@@ -1,4 +1,4 @@
-//! Loading for JavaScript: which executor, and a file's bytes piece by piece.
+//! Loading for JavaScript: which executor, and the files' bytes piece by piece.
 
 use std::cell::RefCell;
 
@@ -12,26 +12,69 @@ use crate::{
         Executor, Reference,
         gpu::{Gpu, GpuOptions},
     },
-    load::{self, Description, LoadOptions},
+    load::{self, CheckpointFiles, Description, LoadOptions},
     ops::CacheType,
+    tensor::DType,
 };
 
-/// Takes a file. An error ends the load.
+/// Takes a model's files. An error ends the load.
 #[wasm_bindgen]
 pub struct Loader {
     /// Away while a piece is being taken, so that nothing is borrowed across the wait.
     inner: RefCell<Option<load::Loader>>,
     options: LoadOptions,
+    /// What the place of the model calls it.
+    name: String,
     /// What did not go as asked, for `info.notes`.
     notes: Vec<String>,
 }
 
+/// Fails if a checkpoint with this `config.json` is not supported, before anything else is fetched.
+#[wasm_bindgen]
+pub fn check_config(config: Vec<u8>) -> Result<()> {
+    load::check_config(&config)
+}
+
 #[wasm_bindgen]
 impl Loader {
-    /// Opens the device. `options` is JSON with `device`, `contextLength` and `kvCache`, checked by the
-    /// page; `file_size` is the file's length where that is known.
-    pub async fn open(options: String, file_size: Option<f64>) -> Result<Loader> {
-        let given = parse(&options)?;
+    /// Opens the device for a GGUF model in `files` files. `options` is JSON with the load options and
+    /// `name`, checked by the page.
+    pub async fn gguf(options: String, files: usize) -> Result<Loader> {
+        Self::open(&options, |executor, options| {
+            Ok(load::Loader::gguf(executor, options, files))
+        })
+        .await
+    }
+
+    /// Opens the device for a checkpoint; these are its files but for the weights.
+    pub async fn checkpoint(
+        options: String,
+        config: Vec<u8>,
+        tokenizer: Vec<u8>,
+        tokenizer_config: Option<Vec<u8>>,
+        chat_template: Option<Vec<u8>>,
+        generation_config: Option<Vec<u8>>,
+        index: Option<Vec<u8>>,
+    ) -> Result<Loader> {
+        let files = CheckpointFiles {
+            config: &config,
+            tokenizer: &tokenizer,
+            tokenizer_config: tokenizer_config.as_deref(),
+            chat_template: chat_template.as_deref(),
+            generation_config: generation_config.as_deref(),
+            index: index.as_deref(),
+        };
+        Self::open(&options, |executor, options| {
+            load::Loader::checkpoint(executor, options, &files)
+        })
+        .await
+    }
+
+    async fn open(
+        given: &str,
+        make: impl FnOnce(Box<dyn Executor>, LoadOptions) -> Result<load::Loader>,
+    ) -> Result<Self> {
+        let given = parse(given)?;
         let options = LoadOptions {
             context_length: given["contextLength"]
                 .as_u64()
@@ -41,27 +84,49 @@ impl Loader {
                 Some("f32") => CacheType::F32,
                 other => return Err(Error::internal(format!("there is no cache type {other:?}"))),
             },
-            quantise: None,
+            quantise: match given["quantize"].as_str() {
+                None => None,
+                Some("q8_0") => Some(DType::Q8_0),
+                Some("q4_0") => Some(DType::Q4_0),
+                other => return Err(Error::internal(format!("there is no format {other:?}"))),
+            },
         };
         let mut notes = Vec::new();
         let executor = executor(&given["device"], &mut notes).await?;
-        let loader = load::Loader::new(executor, options, file_size.map(|size| size as u64));
         Ok(Self {
-            inner: RefCell::new(Some(loader)),
+            inner: RefCell::new(Some(make(executor, options)?)),
             options,
+            name: given["name"].as_str().unwrap_or_default().to_owned(),
             notes,
         })
     }
 
-    /// Takes the next bytes of the file, cut anywhere.
-    pub async fn push(&self, bytes: Vec<u8>) -> Result<()> {
+    /// The names of a checkpoint's weight files, a list in JSON.
+    pub fn files(&self) -> Result<String> {
+        let loader = self.take()?;
+        let files = json!(loader.files());
+        self.inner.replace(Some(loader));
+        Ok(files.to_string())
+    }
+
+    /// The next bytes are the first of a file, by its place in the list; `size` is its length where that is
+    /// known.
+    pub fn begin(&self, file: usize, size: Option<f64>) -> Result<()> {
         let mut loader = self.take()?;
-        loader.push(&bytes).await?;
+        loader.begin(file, size.map(|size| size as u64))?;
         self.inner.replace(Some(loader));
         Ok(())
     }
 
-    /// The file has ended: the model, ready to generate.
+    /// Takes the next bytes of the file, cut anywhere; whether more of it is wanted now.
+    pub async fn push(&self, bytes: Vec<u8>) -> Result<bool> {
+        let mut loader = self.take()?;
+        let more = loader.push(&bytes).await?;
+        self.inner.replace(Some(loader));
+        Ok(more)
+    }
+
+    /// The files have ended: the model, ready to generate.
     pub async fn finish(&self) -> Result<Engine> {
         let loader = self.take()?;
         let description = loader.description();
@@ -82,9 +147,15 @@ impl Loader {
             CacheType::F32 => "f32",
             CacheType::F16 => "f16",
         };
-        let notes: Vec<_> = self.notes.iter().chain(&executor.notes).collect();
+        let notes = self.notes.iter().chain(&model.quantised);
+        let notes: Vec<_> = notes.chain(&executor.notes).collect();
+        let name = if self.name.is_empty() {
+            &model.name
+        } else {
+            &self.name
+        };
         Ok(json!({
-            "name": model.name,
+            "name": name,
             "architecture": model.architecture,
             "parameters": model.parameters,
             "context_length": engine.model().context_length,

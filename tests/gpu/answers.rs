@@ -3,17 +3,22 @@
 use std::{fs, path::PathBuf};
 
 use decant::{
-    exec::gpu::GpuOptions,
+    exec::{Executor, Reference, gpu::GpuOptions},
     generation::{Engine, Prompt, Value},
     load::{LoadOptions, Loader},
     ops::CacheType,
+    tensor::DType,
 };
 use pollster::block_on;
 use serde_json::Value as Json;
 
 use crate::{
     gpu,
-    support::{generate, model::real_model},
+    support::{
+        checkpoint::{self, distance},
+        generate, golden,
+        model::real_model,
+    },
 };
 
 /// Allowed between the first logits of an f16 and an f32 cache.
@@ -29,6 +34,54 @@ fn tiny_answers_equal_hugging_face() {
     println!("{counts:#?}");
     assert_eq!(counts.failed, [""; 0]);
     assert!(counts.passed >= 19, "{counts:?}");
+}
+
+#[test]
+fn checkpoints_answer_as_hugging_face_does() {
+    for name in ["llama-tied", "llama-bf16"] {
+        let Some(gpu) = gpu(GpuOptions::default()) else {
+            return;
+        };
+        let files = checkpoint::files(name, "config.json").sharded(2);
+        let options = LoadOptions {
+            kv_cache: CacheType::F32,
+            ..LoadOptions::default()
+        };
+        let engine = files.engine(Box::new(gpu), options, 1000).unwrap();
+        for prompt in golden::forward(name) {
+            let found = block_on(engine.forward_all(&prompt.input_ids)).unwrap();
+            let off = distance(&found, &prompt.logits);
+            assert!(off < 1.0, "{name}: {off}");
+        }
+        let counts = generate::run(name, &engine);
+        assert_eq!(counts.failed, [""; 0]);
+        assert!(counts.passed > 0, "{counts:?}");
+    }
+}
+
+#[test]
+fn weights_quantised_while_loading_are_those_of_the_reference() {
+    let files = checkpoint::wide();
+    for quantise in [DType::Q8_0, DType::Q4_0] {
+        let Some(gpu) = gpu(GpuOptions::default()) else {
+            return;
+        };
+        let options = LoadOptions {
+            kv_cache: CacheType::F32,
+            quantise: Some(quantise),
+            ..LoadOptions::default()
+        };
+        let [found, expected] = [
+            Box::new(gpu) as Box<dyn Executor>,
+            Box::new(Reference::new()),
+        ]
+        .map(|executor| {
+            let engine = files.engine(executor, options, 1000).unwrap();
+            block_on(engine.forward_all(&[5, 6, 7, 8])).unwrap()
+        });
+        let off = distance(&found, &expected);
+        assert!(off < 1.0, "{quantise:?}: {off}");
+    }
 }
 
 #[test]

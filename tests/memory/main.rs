@@ -4,7 +4,7 @@
 
 use decant::{
     tensor::DType,
-    weights::{TensorStream, gguf::Header},
+    weights::{TensorStream, gguf::Header, safetensors},
 };
 use peak_alloc::PeakAlloc;
 
@@ -15,6 +15,7 @@ use support::{
     gguf::{Gguf, Meta},
     mutate::mutate,
     random::Random,
+    safetensors::Safetensors,
 };
 
 #[global_allocator]
@@ -46,6 +47,8 @@ fn memory_follows_the_bytes() {
     small_items_take_eight_times_their_bytes();
     long_texts_take_their_bytes();
     tensor_data_takes_nothing();
+    safetensors_headers_take_ten_times_their_bytes();
+    lying_safetensors_take_a_few_kilobytes();
 }
 
 fn the_count_counts() {
@@ -147,4 +150,42 @@ fn tensor_data_takes_nothing() {
         assert_eq!(blocks, 1 << 20);
         assert!(most < 1 << 18, "{most} bytes");
     }
+}
+
+fn safetensors_header(bytes: &[u8], piece: usize) {
+    let mut header = safetensors::Header::new(None);
+    for piece in bytes.chunks(piece) {
+        if !matches!(header.push(piece), Ok(None)) {
+            return;
+        }
+    }
+}
+
+/// What the module's documentation promises, with the entries that cost most.
+fn safetensors_headers_take_ten_times_their_bytes() {
+    let file = (0..20_000).fold(Safetensors::default(), |file, i| {
+        file.tensor(&format!("{i:x}"), "F16", &[], vec![0; 2])
+    });
+    let bytes = file.build();
+    for piece in [1 << 12, bytes.len()] {
+        let most = peak(|| safetensors_header(&bytes, piece));
+        println!("safetensors: {:.1} times", most as f64 / bytes.len() as f64);
+        assert!(most < 10 * bytes.len(), "{most} bytes");
+    }
+}
+
+fn lying_safetensors_take_a_few_kilobytes() {
+    let file = Safetensors {
+        length: Some(safetensors::MAX_HEADER),
+        ..Safetensors::default()
+    };
+    assert!(peak(|| safetensors_header(&file.build(), 7)) < 1 << 14);
+    let list = format!(r#"{{"t":{{"dtype":"F32","shape":[{}"#, "1,".repeat(1 << 20));
+    let file = Safetensors {
+        header: Some(list),
+        ..Safetensors::default()
+    };
+    let bytes = file.build();
+    let most = peak(|| safetensors_header(&bytes, bytes.len()));
+    assert!(most < bytes.len() + (1 << 14), "{most} bytes");
 }

@@ -1,6 +1,13 @@
 //! Hugging Face checkpoints: the model that their files describe, in either spelling.
 
-use decant::{exec::Reference, load::LoadOptions, ops::CacheType};
+use decant::{
+    exec::Reference,
+    generation::{Prompt, Value},
+    load::{LoadOptions, Loader},
+    ops::CacheType,
+    tensor::DType,
+};
+use pollster::block_on;
 
 use crate::support::{
     checkpoint::{self, Files, distance},
@@ -51,4 +58,180 @@ fn shards_give_the_same_answers() {
     assert_eq!(counts, generate::run("llama-tied", &engine.unwrap()));
     assert_eq!(counts.failed, [""; 0]);
     assert!(counts.passed > 0);
+}
+
+#[test]
+fn the_files_of_a_checkpoint_are_used() {
+    let mut files = checkpoint::files("llama", SPELLINGS[0]);
+    files.generation_config = br#"{ "max_new_tokens": 3, "eos_token_id": [1, 2] }"#.to_vec();
+    let engine = files
+        .engine(Box::new(Reference::new()), options(), 9999)
+        .unwrap();
+    let prompt = Prompt::Ids(vec![5, 6, 7]);
+    let generation = engine.generate_prompts(&[prompt], &Value::Null).unwrap();
+    let value = |name: &str| {
+        let settings = &generation.plan().settings;
+        settings
+            .iter()
+            .find(|s| s.name == name)
+            .unwrap()
+            .value
+            .to_string()
+    };
+    assert_eq!(value("max_new_tokens"), "3");
+    assert_eq!(value("eos_token_id"), "[1, 2]");
+
+    // Without that file, config.json says how a text ends.
+    let mut small = files.small();
+    small.generation_config = None;
+    small.chat_template = Some(b"{{ messages[0].content }}!");
+    let config: serde_json::Value = serde_json::from_slice(&files.config).unwrap();
+    let loader = Loader::checkpoint(Box::new(Reference::new()), options(), &small);
+    let mut loader = loader.unwrap();
+    assert_eq!(loader.files(), ["model.safetensors"]);
+    loader.begin(0, None).unwrap();
+    assert!(block_on(loader.push(&files.weights[0])).unwrap());
+    let engine = block_on(loader.finish()).unwrap();
+    assert_eq!(
+        engine.model().eos_token_ids,
+        [config["eos_token_id"].as_u64().unwrap() as u32]
+    );
+    assert_eq!(
+        engine.tokenizer().chat_template(),
+        Some("{{ messages[0].content }}!")
+    );
+}
+
+/// The largest difference of two answers to the same question, in logits.
+fn most(a: &[f32], b: &[f32]) -> f32 {
+    a.iter()
+        .zip(b)
+        .map(|(a, b)| (a - b).abs())
+        .fold(0.0, f32::max)
+}
+
+#[test]
+fn a_model_is_quantised_while_it_is_loaded() {
+    // Its width is a multiple of 32, as quantised blocks need.
+    let files = checkpoint::wide();
+    let logits = |quantise: Option<DType>| {
+        let options = LoadOptions {
+            quantise,
+            ..options()
+        };
+        let engine = files
+            .engine(Box::new(Reference::new()), options, 777)
+            .unwrap();
+        block_on(engine.forward_all(&[5, 6, 7, 8])).unwrap()
+    };
+    let exact = logits(None);
+    let (q8, q4) = (logits(Some(DType::Q8_0)), logits(Some(DType::Q4_0)));
+    assert!(distance(&q8, &logits(Some(DType::Q8_0))) == 0.0);
+    let (small, large) = (most(&exact, &q8), most(&exact, &q4));
+    assert!(
+        small > 1e-4 && small < 0.3 && large > 2.0 * small,
+        "{small} {large}"
+    );
+
+    let options = LoadOptions {
+        quantise: Some(DType::Q4_0),
+        ..options()
+    };
+    let loader = Loader::checkpoint(Box::new(Reference::new()), options, &files.small());
+    let mut loader = loader.unwrap();
+    loader.begin(0, None).unwrap();
+    block_on(loader.push(&files.weights[0])).unwrap();
+    let description = loader.description().unwrap();
+    let told = description.quantised.unwrap();
+    // Seven matrices a layer and the embedding; three norms stay.
+    assert_eq!(
+        told,
+        "8 matrices were quantised to Q4_0 while loading; 3 weights stay as they are stored"
+    );
+    assert_eq!(
+        description.parameters * 18 / 32 + 3 * 64 * 4 - 3 * 64 * 18 / 32,
+        description.weight_bytes
+    );
+}
+
+#[test]
+fn a_split_gguf_file_is_one_model() {
+    let whole = golden::gguf("llama");
+    let parts = golden::split_gguf("llama", 3);
+    let load = |files: &[Vec<u8>]| {
+        let mut loader = Loader::gguf(Box::new(Reference::new()), options(), files.len());
+        block_on(async {
+            for pass in 0..2 {
+                for (at, file) in files.iter().enumerate() {
+                    loader.begin(at, Some(file.len() as u64))?;
+                    for piece in file.chunks(5000) {
+                        if !loader.push(piece).await? {
+                            assert_eq!(pass, 0, "headers are read once");
+                            break;
+                        }
+                    }
+                }
+            }
+            loader.finish().await
+        })
+    };
+    let engine = load(&parts).unwrap();
+    let counts = generate::run("llama", &engine);
+    assert_eq!(counts.failed, [""; 0]);
+    assert!(counts.passed >= 19, "{counts:?}");
+
+    let error = |files: &[Vec<u8>]| load(files).err().unwrap().to_string();
+    assert!(error(&[parts[1].clone(), parts[0].clone(), parts[2].clone()]).contains("split.no"));
+    assert!(error(&parts[..2]).contains("split.count"));
+    assert!(error(&[whole.clone(), whole]).contains("split.count"));
+    let mut alone = Loader::new(Box::new(Reference::new()), options(), None);
+    let error = block_on(alone.push(&parts[0])).unwrap_err().to_string();
+    assert!(error.contains("give them all"), "{error}");
+}
+
+#[test]
+fn the_command_line_takes_a_folder() {
+    let run = |arguments: &[&str]| {
+        let mut decant = std::process::Command::new(env!("CARGO_BIN_EXE_decant"));
+        let folder = golden::folder().join("models/llama");
+        let output = decant
+            .arg(arguments[0])
+            .arg(folder)
+            .args(&arguments[1..])
+            .output()
+            .unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{error}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let config = r#"{ "max_new_tokens": 5, "do_sample": false }"#;
+    let arguments = [
+        "generate",
+        "hello there",
+        "--device",
+        "cpu",
+        "--kv-cache",
+        "f32",
+        "--config",
+        config,
+    ];
+    let files = checkpoint::files("llama", SPELLINGS[0]);
+    let engine = files
+        .engine(Box::new(Reference::new()), options(), 9999)
+        .unwrap();
+    let config = Value::from(&serde_json::from_str::<serde_json::Value>(config).unwrap());
+    let prompt = Prompt::Text("hello there".into());
+    let mut generation = engine.generate_prompts(&[prompt], &config).unwrap();
+    while block_on(generation.next()).unwrap().is_some() {}
+    let expected = generation.finish().unwrap().texts.remove(0);
+    assert_eq!(run(&arguments), format!("{expected}\n"));
+    let inspected = run(&["inspect"]);
+    assert!(
+        inspected.contains("48 × 107  model.layers.0.mlp.down_proj.weight"),
+        "{inspected}"
+    );
+    assert!(
+        inspected.contains("model_type = the text \"llama\""),
+        "{inspected}"
+    );
 }

@@ -3,9 +3,11 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod assemble;
 mod batch;
 mod cache;
 mod checkpoint;
+mod checkpoint_refusals;
 mod close;
 mod config;
 mod families;
@@ -24,6 +26,7 @@ mod placement;
 mod processors;
 mod real_header;
 mod rope;
+mod safetensors;
 mod selection;
 mod shaders;
 mod stop_strings;

@@ -100,6 +100,18 @@ fn ten_thousand_blocks_of_each_format_are_as_published() {
 }
 
 #[test]
+fn quantises_while_loading_as_published() {
+    let golden = &golden()["quantise"];
+    let values = floats(&golden["values"]);
+    for dtype in [DType::Q8_0, DType::Q4_0, DType::F16, DType::BF16] {
+        let mut expected = bytes(&golden[dtype.name()]);
+        assert_eq!(decant::tensor::quantise(dtype, &values), expected);
+        *expected.last_mut().unwrap() ^= 1;
+        assert_ne!(decant::tensor::quantise(dtype, &values), expected);
+    }
+}
+
+#[test]
 fn reads_every_half() {
     for bits in 0..=u16::MAX {
         let exponent = i32::from(bits >> 10 & 31);

@@ -15,6 +15,7 @@ use pollster::block_on;
 
 use super::{
     golden::{self, folder},
+    random::Random,
     safetensors::Safetensors,
     weights,
 };
@@ -45,6 +46,52 @@ pub fn files(name: &str, config: &str) -> Files {
         weights: vec![read("model.safetensors")],
         index: None,
     }
+}
+
+/// A model of one layer and random weights whose matrices all have columns in multiples of 32, with the
+/// tokenizer of another.
+pub fn wide() -> Files {
+    let (hidden, intermediate, vocabulary) = (64, 96, 403);
+    let mut files = files("llama", "config.json");
+    let mut config: serde_json::Value = serde_json::from_slice(&files.config).unwrap();
+    for (key, value) in [
+        ("hidden_size", hidden),
+        ("intermediate_size", intermediate),
+        ("num_attention_heads", 4),
+        ("num_key_value_heads", 2),
+        ("head_dim", 16),
+        ("num_hidden_layers", 1),
+    ] {
+        config[key] = value.into();
+    }
+    config["tie_word_embeddings"] = true.into();
+    files.config = config.to_string().into_bytes();
+    let mut random = Random(3);
+    let mut weights = Safetensors::default();
+    let layer = "model.layers.0";
+    for (name, rows, columns) in [
+        ("model.embed_tokens".to_owned(), vocabulary, hidden),
+        (format!("{layer}.input_layernorm"), 0, hidden),
+        (format!("{layer}.self_attn.q_proj"), hidden, hidden),
+        (format!("{layer}.self_attn.k_proj"), hidden / 2, hidden),
+        (format!("{layer}.self_attn.v_proj"), hidden / 2, hidden),
+        (format!("{layer}.self_attn.o_proj"), hidden, hidden),
+        (format!("{layer}.post_attention_layernorm"), 0, hidden),
+        (format!("{layer}.mlp.gate_proj"), intermediate, hidden),
+        (format!("{layer}.mlp.up_proj"), intermediate, hidden),
+        (format!("{layer}.mlp.down_proj"), hidden, intermediate),
+        ("model.norm".to_owned(), 0, hidden),
+    ] {
+        let shape: Vec<u64> = match rows {
+            0 => vec![columns],
+            rows => vec![rows, columns],
+        };
+        let values = random.values(shape.iter().product::<u64>() as usize, 0.2);
+        let data = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        weights = weights.tensor(&format!("{name}.weight"), "F32", &shape, data);
+    }
+    files.weights = vec![weights.build()];
+    files
 }
 
 impl Files {

@@ -139,6 +139,30 @@ pub fn checkpoint(name: &str) -> Checkpoint {
 
 /// The GGUF file of a checkpoint whose tokenizer is a byte-level BPE of Llama 3's kind.
 pub fn gguf(name: &str) -> Vec<u8> {
+    gguf_file(name).build()
+}
+
+/// The same in `count` files, as `gguf-split` writes them.
+pub fn split_gguf(name: &str, count: usize) -> Vec<Vec<u8>> {
+    let mut first = gguf_file(name);
+    let tensors = std::mem::take(&mut first.tensors);
+    let total = tensors.len();
+    let mut files = vec![Gguf::new(); count];
+    files[0] = first;
+    for (at, tensor) in tensors.into_iter().enumerate() {
+        files[at * count / total].tensors.push(tensor);
+    }
+    let files = files.into_iter().enumerate().map(|(at, file)| {
+        let file = file
+            .meta("split.no", at as u16)
+            .meta("split.count", count as u16)
+            .meta("split.tensors.count", total as i32);
+        file.build()
+    });
+    files.collect()
+}
+
+fn gguf_file(name: &str) -> Gguf {
     let checkpoint = checkpoint(name);
     let json = |file: &str| -> serde_json::Value {
         serde_json::from_slice(&fs::read(folder().join("models").join(name).join(file)).unwrap())
@@ -231,7 +255,7 @@ pub fn gguf(name: &str) -> Vec<u8> {
         };
         file = file.blocks(&spec.name, &shape, spec.dtype, bytes);
     }
-    file.build()
+    file
 }
 
 /// The prompts of `models/<name>/forward.safetensors`.

@@ -6,14 +6,14 @@
  */
 
 import { DecantError } from "../errors.js";
-import type { WireSource } from "../protocol.js";
+import type { Place } from "../protocol.js";
 import type { LoadStage } from "../types.js";
 import { type Keeper, sameVersion, Store, type Version } from "./store.js";
 
 /** The most bytes handed to the engine at once. */
 export const PIECE = 1 << 20;
 
-/** An opened source. */
+/** An opened file. */
 export interface Bytes {
   stage: LoadStage;
   /** Bytes in all, or null while nobody has said. */
@@ -25,7 +25,7 @@ export interface Bytes {
 
 type Pieces = AsyncIterable<Uint8Array<ArrayBuffer>>;
 
-/** How a source is opened. */
+/** How files are opened. */
 export interface OpenOptions {
   fetch: typeof globalThis.fetch;
   cache: "opfs" | "none";
@@ -34,10 +34,18 @@ export interface OpenOptions {
   warn(message: string): void;
 }
 
-/** Opens `source`. Fails with the code `"network"` when its bytes cannot be had. */
-export async function open(source: WireSource, options: OpenOptions): Promise<Bytes> {
-  if (source.kind === "blob") return fromBlob(source.blob);
-  const { url } = source;
+/**
+ * Opens the file at `place`; `keep` says whether a download is kept for the next visit, as it must be read
+ * to its end then, and `optional` makes a file that is not there nothing rather than an error.
+ *
+ * Fails with the code `"network"` when its bytes cannot be had.
+ */
+export async function open(
+  place: Place,
+  options: OpenOptions & { keep: boolean; optional: boolean },
+): Promise<Bytes | undefined> {
+  if ("blob" in place) return fromBlob(place.blob);
+  const { url } = place;
   const store = options.cache === "opfs" ? await Store.open(options.warn) : undefined;
   const kept = await store?.find(url);
   if (kept !== undefined && (await isCurrent(url, kept.version, options)))
@@ -46,13 +54,14 @@ export async function open(source: WireSource, options: OpenOptions): Promise<By
   const response = await request(url, "GET", options);
   if (!response.ok || response.body === null) {
     void response.body?.cancel();
+    if (options.optional && response.status === 404) return undefined;
     throw new DecantError(
       "network",
       `${url} answered ${response.status} ${response.statusText}`.trim(),
     );
   }
   const version = versionOf(response);
-  const keeper = await store?.begin(url, version);
+  const keeper = options.keep ? await store?.begin(url, version) : undefined;
   const pieces = split(named(url, response.body));
   return {
     stage: "download",

@@ -178,7 +178,7 @@ interface Names {
 async function names(url: string): Promise<Names> {
   const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(url));
   const hex = Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0"));
-  return { data: `${hex.join("")}.gguf`, entry: `${hex.join("")}.json` };
+  return { data: `${hex.join("")}.bin`, entry: `${hex.join("")}.json` };
 }
 
 function reason(error: unknown): string {

@@ -1,10 +1,11 @@
 //! The native command line: the same library without a browser, to work on the loop and the kernels.
 
+mod model;
+
 use std::{
     error::Error,
-    fs::File,
-    io::{Read, Write, stderr, stdout},
-    path::{Path, PathBuf},
+    io::{Write, stderr, stdout},
+    path::PathBuf,
     process::ExitCode,
     time::Instant,
 };
@@ -15,10 +16,10 @@ use decant::{
         gpu::{Gpu, GpuOptions},
     },
     generation::{Engine, Plan, Prompt, Value, processors::Stage},
-    load::{LoadOptions, Loader, PAGE_SIZE},
+    load::{LoadOptions, PAGE_SIZE},
     model::{Graph, GraphOptions},
     ops::CacheType,
-    weights::{Index, gguf::Header},
+    tensor::DType,
 };
 use lexopt::prelude::*;
 use pollster::block_on;
@@ -27,9 +28,11 @@ const USAGE: &str = "\
 decant: language-model text generation, natively
 
 usage:
-  decant generate MODEL.gguf [PROMPT] [options]   write a continuation, or an answer with --chat
-  decant bench    MODEL.gguf [options]            tokens per second of prefill and decode
-  decant inspect  MODEL.gguf                      what the file holds and what it would need
+  decant generate MODEL [PROMPT] [options]   write a continuation, or an answer with --chat
+  decant bench    MODEL [options]            tokens per second of prefill and decode
+  decant inspect  MODEL                      what the files hold and what they would need
+
+MODEL is a .gguf file, a part of a split one, or the folder of a Hugging Face checkpoint.
 
 options:
   --chat              the prompt is a user's message; the model's chat template is applied
@@ -39,6 +42,7 @@ options:
   --explain           print the plan, and generate nothing
   --device NAME       webgpu (default) or cpu (the reference executor: exact and slow)
   --kv-cache NAME     f16 (default) or f32
+  --quantize NAME     q8_0 or q4_0: make it of matrices of plain numbers while loading
   --context N         positions that can be held
   --prefill N         bench: tokens of the prompt (default 128)
   --decode N          bench: tokens to make (default 32)
@@ -119,6 +123,10 @@ fn options(mut arguments: lexopt::Parser) -> Outcome<Options> {
                 let at = choice("--kv-cache", &mut arguments, &["f16", "f32"])?;
                 options.load.kv_cache = [CacheType::F16, CacheType::F32][at];
             }
+            Long("quantize") => {
+                let at = choice("--quantize", &mut arguments, &["q8_0", "q4_0"])?;
+                options.load.quantise = Some([DType::Q8_0, DType::Q4_0][at]);
+            }
             Long("context") => options.load.context_length = Some(arguments.value()?.parse()?),
             Long("prefill") => options.prefill = arguments.value()?.parse()?,
             Long("decode") => options.decode = arguments.value()?.parse()?,
@@ -146,16 +154,7 @@ fn load(options: &Options) -> Outcome<Engine> {
         true => Box::new(Reference::new()),
         false => Box::new(block_on(Gpu::new(GpuOptions::default()))?),
     };
-    let mut file = File::open(&options.model).map_err(|e| at(&options.model, &e))?;
-    let mut loader = Loader::new(executor, options.load, Some(file.metadata()?.len()));
-    let mut piece = vec![0; 1 << 20];
-    loop {
-        match file.read(&mut piece)? {
-            0 => break,
-            read => block_on(loader.push(&piece[..read])).map(drop)?,
-        }
-    }
-    Ok(block_on(loader.finish())?)
+    model::load(&options.model, executor, options.load)
 }
 
 fn generate(options: &Options) -> Outcome<()> {
@@ -279,7 +278,7 @@ fn bench(options: &Options) -> Outcome<()> {
 }
 
 fn inspect(options: &Options) -> Outcome<()> {
-    let index = header(&options.model)?;
+    let index = model::index(&options.model)?;
     for (key, value) in &index.metadata.0 {
         println!("{key} = {}", value.kind());
     }
@@ -312,23 +311,4 @@ fn inspect(options: &Options) -> Outcome<()> {
         cache.bytes()
     );
     Ok(())
-}
-
-fn header(path: &Path) -> Outcome<Index> {
-    let mut file = File::open(path).map_err(|e| at(path, &e))?;
-    let mut header = Header::new(Some(file.metadata()?.len()));
-    let mut piece = vec![0; 1 << 16];
-    loop {
-        let read = file.read(&mut piece)?;
-        if read == 0 {
-            header.finish()?;
-        }
-        if let Some((index, _)) = header.push(&piece[..read])? {
-            return Ok(index);
-        }
-    }
-}
-
-fn at(path: &Path, error: &std::io::Error) -> String {
-    format!("{}: {error}", path.display())
 }
