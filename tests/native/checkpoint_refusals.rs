@@ -118,7 +118,7 @@ fn contradictions_and_wrong_types_are_named() {
 /// The error of a whole load of `files`.
 fn load_error(files: &Files) -> Error {
     let loaded = files.engine(Box::new(Reference::new()), LoadOptions::default(), 10_000);
-    loaded.err().expect("a checkpoint was believed")
+    loaded.expect_err("a checkpoint was believed")
 }
 
 /// The checkpoint with its tensors changed.

@@ -85,8 +85,10 @@ async function bad(model: Model, event: GenerationEvent): Promise<void> {
   await load("./model.gguf", { contextlength: 5 });
   // @ts-expect-error a cache type that is not supported yet
   await load("./model.gguf", { kvCache: "q8_0" });
-  // @ts-expect-error a list of files is not supported yet
-  await load([new Blob()]);
+  // @ts-expect-error a list of names is no list of files
+  await load(["config.json"]);
+  // @ts-expect-error a format that weights are not quantised to
+  await load("owner/repo", { quantize: "q5_0" });
   // @ts-expect-error options of the tokenizer are checked too
   await model.tokenizer.encode("text", { special: true });
   // @ts-expect-error info is not to be changed

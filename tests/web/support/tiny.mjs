@@ -21,7 +21,39 @@ const [U32, F32, BOOL, STRING, ARRAY, I32] = [4, 6, 7, 8, 9, 5];
 
 /** The file. `metadata` adds keys or, with undefined, leaves some out. */
 export function tiny(metadata = {}) {
-  const entries = Object.entries({
+  return write(describe(metadata), TENSORS);
+}
+
+/** The same in `count` files, as `gguf-split` writes them. */
+export function tinyParts(count) {
+  return Array.from({ length: count }, (_, part) => {
+    const split = {
+      "split.no": [U32, part],
+      "split.count": [U32, count],
+      "split.tensors.count": [U32, TENSORS.length],
+    };
+    const tensors = TENSORS.filter((_, i) => Math.floor((i * count) / TENSORS.length) === part);
+    return write(part === 0 ? describe(split) : Object.entries(split), tensors);
+  });
+}
+
+const KEY_VALUE = HIDDEN / HEADS;
+const TENSORS = [
+  ["token_embd.weight", VOCABULARY, HIDDEN],
+  ["blk.0.attn_norm.weight", 1, HIDDEN],
+  ["blk.0.attn_q.weight", HIDDEN, HIDDEN],
+  ["blk.0.attn_k.weight", KEY_VALUE, HIDDEN],
+  ["blk.0.attn_v.weight", KEY_VALUE, HIDDEN],
+  ["blk.0.attn_output.weight", HIDDEN, HIDDEN],
+  ["blk.0.ffn_norm.weight", 1, HIDDEN],
+  ["blk.0.ffn_gate.weight", FEED_FORWARD, HIDDEN],
+  ["blk.0.ffn_up.weight", FEED_FORWARD, HIDDEN],
+  ["blk.0.ffn_down.weight", HIDDEN, FEED_FORWARD],
+  ["output_norm.weight", 1, HIDDEN],
+];
+
+function describe(metadata) {
+  return Object.entries({
     "general.architecture": [STRING, "llama"],
     "general.name": [STRING, "tiny"],
     "llama.context_length": [U32, CONTEXT],
@@ -45,20 +77,10 @@ export function tiny(metadata = {}) {
     "tokenizer.chat_template": [STRING, TEMPLATE],
     ...metadata,
   }).filter(([, value]) => value !== undefined);
-  const keyValue = HIDDEN / HEADS;
-  const tensors = [
-    ["token_embd.weight", VOCABULARY, HIDDEN],
-    ["blk.0.attn_norm.weight", 1, HIDDEN],
-    ["blk.0.attn_q.weight", HIDDEN, HIDDEN],
-    ["blk.0.attn_k.weight", keyValue, HIDDEN],
-    ["blk.0.attn_v.weight", keyValue, HIDDEN],
-    ["blk.0.attn_output.weight", HIDDEN, HIDDEN],
-    ["blk.0.ffn_norm.weight", 1, HIDDEN],
-    ["blk.0.ffn_gate.weight", FEED_FORWARD, HIDDEN],
-    ["blk.0.ffn_up.weight", FEED_FORWARD, HIDDEN],
-    ["blk.0.ffn_down.weight", HIDDEN, FEED_FORWARD],
-    ["output_norm.weight", 1, HIDDEN],
-  ];
+}
+
+/** Each tensor's numbers depend on its place among all, so that parts hold the same as the whole. */
+function write(entries, tensors) {
   const out = new Writer();
   out.bytes(Buffer.from("GGUF")).u32(3).u64(tensors.length).u64(entries.length);
   for (const [key, [type, value]] of entries) out.string(key).u32(type).value(type, value);
@@ -72,8 +94,13 @@ export function tiny(metadata = {}) {
   }
   out.align(32);
   const random = normal(1);
-  for (const [name, rows, columns] of tensors) {
+  for (const tensor of TENSORS) {
+    const [name, rows, columns] = tensor;
     const isNorm = name.endsWith("norm.weight");
+    if (!tensors.includes(tensor)) {
+      if (!isNorm) for (let i = 0; i < rows * columns; i += 1) random();
+      continue;
+    }
     for (let i = 0; i < rows * columns; i += 1) out.f32(isNorm ? 1 : 0.3 * random());
   }
   return out.done();
