@@ -67,6 +67,34 @@ export interface GenerateOptions {
   signal?: AbortSignal;
 }
 
+/** Hugging Face's kinds of key-value cache. */
+export type CacheImplementation =
+  | "dynamic"
+  | "static"
+  | "offloaded"
+  | "offloaded_static"
+  | "quantized"
+  | "paged"
+  | "sliding_window"
+  | "hybrid"
+  | "hybrid_chunked"
+  | "offloaded_hybrid"
+  | "offloaded_hybrid_chunked";
+
+/** How a watermark is drawn; what is left out has the value of Hugging Face's `WatermarkingConfig`. */
+export interface WatermarkingConfig {
+  /** Share of the vocabulary that is favoured, from 0 to 1. Default 0.25. */
+  greenlist_ratio?: number;
+  /** Added to the scores of favoured tokens. Default 2. */
+  bias?: number;
+  /** The secret by which the watermark is found again. Default 15485863. */
+  hashing_key?: number;
+  /** Whether only the tokens before decide what is favoured, or also the next one itself. Default `"lefthash"`. */
+  seeding_scheme?: "lefthash" | "selfhash";
+  /** Tokens that decide. Default 1. */
+  context_width?: number;
+}
+
 /** A token, as soon as it is known. */
 export interface GenerationEvent {
   /** Which answer it belongs to; 0 where there is one. */

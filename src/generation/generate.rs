@@ -248,6 +248,8 @@ impl Generation {
         let context = Context {
             ids: &sequence.ids,
             prompt_length: sequence.prompt_length,
+            sequence: index,
+            unconditional: None,
         };
         for stage in &self.plan.processors {
             stage.processor.process(&context, scores, &mut self.scratch);

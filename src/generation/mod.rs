@@ -23,13 +23,15 @@ pub mod streamer;
 pub mod value;
 
 pub use batch::{Capacity, TapeSize};
-pub use config::{GenerationConfig, ModelFacts, Setting, Source, Warning};
+pub use config::{
+    EarlyStopping, GenerationConfig, ModelFacts, PlanSetting, Setting, Source, Warning,
+};
 pub use engine::{Engine, EngineParts, StopHandle};
 pub use fields::FIELDS;
 pub use generate::{Event, Generation, Output};
 pub use inputs::Prompt;
-pub use plan::{Home, Plan, PlanSetting, StoppingRule, Strategy};
-pub use processors::{Applied, apply_processors};
+pub use plan::{Home, Limit, Plan, StoppingRule, Strategy};
+pub use processors::{Applied, Row, apply_processors};
 pub use selection::Selection;
 pub use stats::{Stats, Timings, Usage};
 pub use stopping::{Criterion, StopReason};

@@ -75,6 +75,31 @@ impl From<serde_json::Value> for Value {
     }
 }
 
+impl From<f64> for Value {
+    fn from(value: f64) -> Self {
+        Self::Number(value)
+    }
+}
+
+impl From<usize> for Value {
+    fn from(value: usize) -> Self {
+        Self::Number(value as f64)
+    }
+}
+
+impl From<bool> for Value {
+    fn from(value: bool) -> Self {
+        Self::Boolean(value)
+    }
+}
+
+/// Token ids.
+impl From<&[u32]> for Value {
+    fn from(ids: &[u32]) -> Self {
+        Self::List(ids.iter().map(|&id| Self::Number(id.into())).collect())
+    }
+}
+
 /// What a message says was found: short, with its type where the bare value would mislead.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

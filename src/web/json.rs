@@ -44,12 +44,7 @@ pub fn plan(plan: &Plan) -> Value {
             .processor
             .args()
             .into_iter()
-            .map(|(name, value)| {
-                (
-                    name.to_owned(),
-                    crate::generation::Value::Number(value).to_json(),
-                )
-            })
+            .map(|(name, value)| (name.to_owned(), value.to_json()))
             .collect();
         json!({ "name": stage.processor.name(), "args": args, "source": stage.source.name() })
     });

@@ -160,9 +160,15 @@ fn a_call_overrides_the_file_field_by_field() {
 
 #[test]
 fn settings_without_effect_are_warnings_only_where_the_caller_set_them() {
-    let sampling = json!({"temperature": 0.5, "top_k": 3, "top_p": 0.5, "min_p": 0.1, "seed": 7});
-    let expected = ["temperature", "top_k", "top_p", "min_p", "seed"];
-    assert_eq!(warned(&planned(sampling.clone(), json!(null))), expected);
+    let sampling = json!({
+        "temperature": 0.5, "top_k": 3, "top_p": 0.5, "min_p": 0.1, "top_h": 0.5, "typical_p": 0.5,
+        "epsilon_cutoff": 0.1, "eta_cutoff": 0.1, "seed": 7, "top_n_sigma": 1, "xtc_probability": 0.5,
+        "xtc_threshold": 0.2, "mirostat_mode": 2, "mirostat_tau": 3, "mirostat_eta": 0.2,
+    });
+    let expected: Vec<_> = sampling.as_object().unwrap().keys().collect();
+    let greedy = planned(sampling.clone(), json!(null));
+    assert_eq!(stages(&greedy), [""; 0]);
+    assert_eq!(warned(&greedy), expected);
     assert_eq!(warned(&planned(json!({}), sampling)), [""; 0]);
     let neutral = json!({"temperature": 1, "top_k": 50, "top_p": 1});
     assert_eq!(warned(&planned(neutral, json!(null))), [""; 0]);
@@ -180,6 +186,93 @@ fn settings_without_effect_are_warnings_only_where_the_caller_set_them() {
         warned(&planned(json!({"pad_token_id": 3}), json!(null))),
         ["pad_token_id"]
     );
+}
+
+/// Each option that reads another one says so when that one is off.
+#[test]
+fn options_that_depend_on_another_warn_without_it() {
+    let alone = [
+        json!({"length_penalty": 2}),
+        json!({"early_stopping": true}),
+        json!({"early_stopping": "never"}),
+        json!({"dry_base": 2}),
+        json!({"dry_allowed_length": 3}),
+        json!({"dry_penalty_last_n": 9}),
+        json!({"dry_sequence_breaker_ids": [3]}),
+        json!({"max_matching_ngram_size": 3}),
+        json!({"do_sample": true, "xtc_threshold": 0.2}),
+        json!({"do_sample": true, "mirostat_tau": 3}),
+        json!({"do_sample": true, "mirostat_eta": 0.2}),
+        json!({"eos_token_id": [], "min_length": 3}),
+        json!({"eos_token_id": [], "min_new_tokens": 3}),
+        json!({"eos_token_id": [], "exponential_decay_length_penalty": [1, 2]}),
+        json!({"min_new_tokens": 3, "min_length": 5}),
+        json!({"max_new_tokens": 3, "min_new_tokens": 5}),
+        json!({"bad_words_ids": [[3], [2]]}),
+        json!({"do_sample": true, "mirostat_mode": 2}),
+    ];
+    for call in alone {
+        let field = call.as_object().unwrap().keys().next_back().unwrap();
+        assert_eq!(
+            warned(&planned(call.clone(), json!(null))),
+            [field],
+            "{call}"
+        );
+    }
+    let together = [
+        json!({"dry_multiplier": 1, "dry_base": 2, "dry_allowed_length": 3}),
+        json!({"do_sample": true, "xtc_probability": 0.5, "xtc_threshold": 0.2}),
+        json!({"do_sample": true, "top_k": 0, "mirostat_mode": 2, "mirostat_tau": 3}),
+        json!({"min_length": 3, "exponential_decay_length_penalty": [1, 2]}),
+        json!({"bad_words_ids": [[3], [4, 2]]}),
+    ];
+    for call in together {
+        assert_eq!(
+            warned(&planned(call.clone(), json!(null))),
+            [""; 0],
+            "{call}"
+        );
+    }
+}
+
+#[test]
+fn values_that_contradict_each_other_are_refused() {
+    let both = json!({"forced_eos_token_id": [3, 4], "suppress_tokens": [4, 5, 3]});
+    assert!(refusal(both, "forced_eos_token_id").contains("suppress_tokens"));
+    let bos = json!({"forced_bos_token_id": 3, "suppress_tokens": [3]});
+    refusal(bos, "forced_bos_token_id");
+    planned(
+        json!({"forced_eos_token_id": [3, 4], "suppress_tokens": [4]}),
+        json!(null),
+    );
+    refusal(json!({"num_return_sequences": 2}), "num_return_sequences");
+    let many = json!({"num_beams": 2, "num_return_sequences": 3});
+    assert!(refusal(many, "num_return_sequences").contains("at most num_beams, which is 2"));
+    let drafts = json!({"num_beams": 2, "prompt_lookup_num_tokens": 3});
+    refusal(drafts, "prompt_lookup_num_tokens");
+    refusal(json!({"num_beams": 2, "mirostat_mode": 2}), "mirostat_mode");
+}
+
+#[test]
+fn ids_outside_the_vocabulary_are_the_callers_fault_and_not_the_files() {
+    for (field, value) in [
+        ("eos_token_id", json!([3, 100])),
+        ("forced_bos_token_id", json!(100)),
+        ("forced_eos_token_id", json!([100])),
+        ("suppress_tokens", json!([3, 100])),
+        ("begin_suppress_tokens", json!([100])),
+        ("dry_sequence_breaker_ids", json!([100])),
+        ("bad_words_ids", json!([[3], [4, 100]])),
+        ("sequence_bias", json!([[[3, 100], 1.5]])),
+        ("logit_bias", json!({"100": 1})),
+    ] {
+        let message = refusal(json!({field: value}), field);
+        assert!(
+            message.contains("found 100, allowed: ids below 100"),
+            "{message}"
+        );
+        planned(json!({}), json!({field: value}));
+    }
 }
 
 #[test]
@@ -200,10 +293,10 @@ fn a_file_is_not_the_callers_fault() {
     let file = json!({
         "transformers_version": "5.24.0", "_from_model_config": true,
         "num_beams": 1, "use_cache": true, "guidance_scale": 1, "output_scores": false,
-        "no_repeat_ngram_size": 3, "renormalize_logits": false, "my_key": 5,
+        "penalty_alpha": 3, "renormalize_logits": false, "my_key": 5,
     });
     let merged = planned(json!({}), file);
-    assert_eq!(warned(&merged), ["no_repeat_ngram_size", "my_key"]);
+    assert_eq!(warned(&merged), ["penalty_alpha", "my_key"]);
     assert!(
         merged.warnings[0]
             .message

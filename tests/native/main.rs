@@ -24,6 +24,8 @@ mod model;
 mod options;
 mod placement;
 mod processors;
+mod processors_extensions;
+mod processors_golden;
 mod real_header;
 mod rope;
 mod safetensors;

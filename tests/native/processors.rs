@@ -1,193 +1,35 @@
-//! Processors against Hugging Face's own output, and failures B03, B05, B07, B08, B09.
+//! What single processors do, and failures B03, B05, B07, B08, B09, B12, B13 of comparable systems.
 
-use std::{collections::BTreeMap, fs, rc::Rc};
+use std::rc::Rc;
 
 use decant::generation::{
-    Applied, Value, apply_processors,
-    fields::{self, Status},
-    processors::{Context, MinP, Processor, RepetitionPenalty, Scratch, Temperature, TopK, TopP},
+    Applied, Row, apply_processors,
+    processors::{
+        Context, Cutoff, Dry, ExponentialDecay, FrequencyPenalty, LogitBias, MinP, Mirostat,
+        PresencePenalty, Processor, RepetitionPenalty, Scratch, SequenceBias, Temperature, TopH,
+        TopK, TopNSigma, TopP, Typical, Xtc,
+    },
 };
 use serde_json::json;
-
-use crate::support::golden;
-
-fn number(value: &serde_json::Value) -> f32 {
-    match value.as_str() {
-        Some("-inf") => f32::NEG_INFINITY,
-        Some("inf") => f32::INFINITY,
-        Some("nan") => f32::NAN,
-        _ => value.as_f64().unwrap() as f32,
-    }
-}
-
-fn row(value: &serde_json::Value) -> Vec<f32> {
-    value.as_array().unwrap().iter().map(number).collect()
-}
-
-fn ids(value: &serde_json::Value) -> Vec<u32> {
-    let ids = value.as_array().unwrap().iter();
-    ids.map(|id| id.as_u64().unwrap() as u32).collect()
-}
-
-/// The processor of a golden case, if it is one of ours.
-fn built(class: &str, args: &serde_json::Value) -> Option<Rc<dyn Processor>> {
-    let number = |name: &str| args[name].as_f64();
-    let keep = args["min_tokens_to_keep"].as_u64().unwrap_or(1) as usize;
-    let known: &[&str] = &["min_tokens_to_keep", "filter_value"];
-    let processor: (Rc<dyn Processor>, &str) = match class {
-        "TemperatureLogitsWarper" => {
-            let name = "temperature";
-            (Rc::new(Temperature::new(number(name)?)), name)
-        }
-        "TopKLogitsWarper" => {
-            let name = "top_k";
-            (Rc::new(TopK::new(number(name)? as usize, keep)), name)
-        }
-        "TopPLogitsWarper" => {
-            let name = "top_p";
-            (Rc::new(TopP::new(number(name)?, keep)), name)
-        }
-        "MinPLogitsWarper" => {
-            let name = "min_p";
-            (Rc::new(MinP::new(number(name)?, keep)), name)
-        }
-        "RepetitionPenaltyLogitsProcessor" => {
-            let name = "penalty";
-            (Rc::new(RepetitionPenalty::new(number(name)?)), name)
-        }
-        _ => return None,
-    };
-    // A case with an argument that we do not have is not ours yet.
-    let args = args.as_object().unwrap().keys();
-    let mut foreign = args.filter(|key| *key != processor.1 && !known.contains(&key.as_str()));
-    foreign.next().is_none().then_some(processor.0)
-}
-
-/// Fails at the first score that differs: masks exactly, numbers by 1e-5 relative to at least 1.
-fn difference(found: &[f32], expected: &[f32]) -> Option<String> {
-    if found.len() != expected.len() {
-        return Some(format!(
-            "{} scores, expected {}",
-            found.len(),
-            expected.len()
-        ));
-    }
-    let pairs = found.iter().zip(expected).enumerate();
-    let mut wrong = pairs.filter(|(_, (found, expected))| {
-        let both_nan = found.is_nan() && expected.is_nan();
-        let close = (**found - **expected).abs() <= 1e-5 * expected.abs().max(1.0);
-        !(both_nan || found == expected || (found.is_finite() && expected.is_finite() && close))
-    });
-    wrong
-        .next()
-        .map(|(id, (found, expected))| format!("token {id}: {found}, expected {expected}"))
-}
-
-fn golden_rows(case: &serde_json::Value) -> impl Iterator<Item = (Vec<u32>, Vec<f32>, Vec<f32>)> {
-    let rows = |key: &str| case[key].as_array().unwrap().clone();
-    let (ids_of, scores, expected) = (rows("input_ids"), rows("scores_in"), rows("scores_out"));
-    let all = ids_of.into_iter().zip(scores).zip(expected);
-    all.map(|((i, s), e)| (ids(&i), row(&s), row(&e)))
-}
-
-/// What `case` makes of itself: passed, or not ours yet by this name.
-fn run(case: &serde_json::Value) -> Result<(), String> {
-    let class = case["class"].as_str().unwrap();
-    if class == "chain" {
-        return run_chain(case);
-    }
-    let processor = built(class, &case["args"]).ok_or(class)?;
-    let mut scratch = Scratch::default();
-    for (ids, mut scores, expected) in golden_rows(case) {
-        let context = Context {
-            ids: &ids,
-            prompt_length: ids.len(),
-        };
-        processor.process(&context, &mut scores, &mut scratch);
-        let wrong = difference(&scores, &expected);
-        assert_eq!(wrong, None, "{class} {}", case["args"]);
-    }
-    Ok(())
-}
-
-fn run_chain(case: &serde_json::Value) -> Result<(), String> {
-    let stages = [
-        ("RepetitionPenaltyLogitsProcessor", "repetition_penalty"),
-        ("TemperatureLogitsWarper", "temperature"),
-        ("TopKLogitsWarper", "top_k"),
-        ("TopPLogitsWarper", "top_p"),
-        ("MinPLogitsWarper", "min_p"),
-    ];
-    let order = case["order"].as_array().unwrap().iter().map(|class| {
-        let class = class.as_str().unwrap();
-        let ours = stages.iter().find(|(theirs, _)| *theirs == class);
-        ours.map(|(_, name)| *name)
-            .ok_or(format!("chain with {class}"))
-    });
-    let order = order.collect::<Result<Vec<_>, _>>()?;
-    let mut config = case["config"].clone();
-    config["do_sample"] = json!(true);
-    let unsupported = |name: &&String| {
-        let status = fields::find(name).map(|field| field.status);
-        !matches!(status, Some(Status::Honoured(_)))
-    };
-    if let Some(name) = config.as_object().unwrap().keys().find(unsupported) {
-        return Err(format!("chain with {name}"));
-    }
-    let config = Value::from(config);
-    let prompt_length = case["prompt_length"].as_u64().unwrap() as usize;
-    for (ids, scores, expected) in golden_rows(case) {
-        let steps = apply_processors(&scores, &ids, &config, prompt_length).unwrap();
-        let names: Vec<_> = steps.iter().map(|step| step.name).collect();
-        assert_eq!(names, order, "{}", case["config"]);
-        let last = &steps.last().unwrap().scores;
-        assert_eq!(difference(last, &expected), None, "{}", case["config"]);
-    }
-    Ok(())
-}
-
-#[test]
-fn processors_equal_hugging_face() {
-    let path = golden::folder().join("processors.jsonl");
-    let mut passed = 0;
-    let mut later = BTreeMap::<String, usize>::new();
-    for line in fs::read_to_string(path).unwrap().lines() {
-        match run(&serde_json::from_str(line).unwrap()) {
-            Ok(()) => passed += 1,
-            Err(class) => *later.entry(class).or_default() += 1,
-        }
-    }
-    let waiting: usize = later.values().sum();
-    println!("processors.jsonl: {passed} passed, {waiting} not supported yet: {later:?}");
-    assert_eq!((passed, waiting), (30, 88));
-    for ours in [
-        "TemperatureLogitsWarper",
-        "TopKLogitsWarper",
-        "TopPLogitsWarper",
-    ] {
-        assert!(!later.contains_key(ours), "{ours} was left out");
-    }
-}
-
-#[test]
-fn the_comparison_notices_what_it_must() {
-    let row = [1.0, -2.0, f32::NEG_INFINITY];
-    assert_eq!(difference(&row, &row), None);
-    assert!(difference(&[1.0001, -2.0, f32::NEG_INFINITY], &row).is_some());
-    assert!(difference(&[1.0, 2.0, f32::NEG_INFINITY], &row).is_some());
-    assert!(difference(&[1.0, -2.0, -1e30], &row).is_some());
-    assert!(difference(&[1.0, f32::NEG_INFINITY, f32::NEG_INFINITY], &row).is_some());
-    assert!(difference(&[f32::NAN, -2.0, f32::NEG_INFINITY], &row).is_some());
-    assert!(difference(&row[..2], &row).is_some());
-    assert!(difference(&[], &row).is_some());
-}
 
 fn processed(processor: &dyn Processor, scores: &[f32], ids: &[u32]) -> Vec<f32> {
     let mut scores = scores.to_vec();
     let prompt_length = ids.len();
-    let context = Context { ids, prompt_length };
+    let context = Context {
+        ids,
+        prompt_length,
+        ..Context::default()
+    };
     processor.process(&context, &mut scores, &mut Scratch::default());
     scores
+}
+
+fn at(ids: &[u32], prompt_length: usize) -> Row<'_> {
+    Row {
+        ids,
+        prompt_length,
+        ..Row::default()
+    }
 }
 
 fn kept(scores: &[f32]) -> Vec<usize> {
@@ -272,7 +114,7 @@ fn top_p_keeps_the_smallest_set_that_reaches_p() {
 #[test]
 fn order_is_temperature_then_top_k_then_top_p() {
     let after = |config: serde_json::Value| {
-        let steps = apply_processors(&[3.0, 2.0, 1.0], &[], &config.into(), 0).unwrap();
+        let steps = apply_processors(&[3.0, 2.0, 1.0], Row::default(), &config.into()).unwrap();
         kept(&steps.last().unwrap().scores)
     };
     let sharp = json!({"do_sample": true, "top_k": 0, "temperature": 0.5, "top_p": 0.8});
@@ -304,12 +146,35 @@ fn min_p_is_a_share_of_the_best_probability() {
 /// A row without a distribution must reach the selection as it is, which then refuses it.
 #[test]
 fn nan_and_infinity_pass_through_every_processor() {
-    let chain: [Rc<dyn Processor>; 5] = [
+    let chain: [Rc<dyn Processor>; 18] = [
         Rc::new(RepetitionPenalty::new(1.3)),
         Rc::new(Temperature::new(0.7)),
         Rc::new(TopK::new(2, 1)),
         Rc::new(TopP::new(0.5, 1)),
         Rc::new(MinP::new(0.3, 1)),
+        Rc::new(TopH::new(0.5)),
+        Rc::new(Typical::new(0.5, 1)),
+        Rc::new(Cutoff::epsilon(0.3, 1)),
+        Rc::new(Cutoff::eta(0.3, 1)),
+        Rc::new(TopNSigma::new(0.5)),
+        Rc::new(Xtc {
+            probability: 1.0,
+            threshold: 0.01,
+            seed: 1,
+        }),
+        Rc::new(Mirostat { tau: 0.1, eta: 0.1 }),
+        Rc::new(SequenceBias::new(vec![(vec![3], 2.0), (vec![3, 1], -2.0)])),
+        Rc::new(LogitBias::new(&[(vec![2], 5.0)])),
+        Rc::new(FrequencyPenalty::new(1.0)),
+        Rc::new(PresencePenalty::new(1.0)),
+        Rc::new(ExponentialDecay::new((0, 2.0), &[0, 1, 2, 3])),
+        Rc::new(Dry {
+            multiplier: 1.0,
+            base: 2.0,
+            allowed_length: 1,
+            last_n: 0,
+            breakers: vec![],
+        }),
     ];
     for bad in [f32::NAN, f32::INFINITY] {
         for at in 0..4 {
@@ -329,25 +194,29 @@ fn nan_and_infinity_pass_through_every_processor() {
 fn each_step_tells_what_it_kept() {
     let config = json!({"do_sample": true, "repetition_penalty": 1.5, "top_k": 3, "min_p": 0.5});
     let scores = [4.0, 1.0, 3.9, 2.0, 0.5];
-    let steps = apply_processors(&scores, &[0, 1], &config.into(), 1).unwrap();
+    let steps = apply_processors(&scores, at(&[0, 1], 1), &config.into()).unwrap();
     let told: Vec<_> = steps
         .iter()
         .map(|s| (s.name, s.args.clone(), s.kept))
         .collect();
     let expected = [
-        ("repetition_penalty", vec![("repetition_penalty", 1.5)], 5),
-        ("top_k", vec![("top_k", 3.0)], 3),
-        ("min_p", vec![("min_p", 0.5)], 1),
+        (
+            "repetition_penalty",
+            vec![("repetition_penalty", 1.5.into())],
+            5,
+        ),
+        ("top_k", vec![("top_k", 3.0.into())], 3),
+        ("min_p", vec![("min_p", 0.5.into())], 1),
     ];
     assert_eq!(told, expected);
-    let none: Vec<Applied> = apply_processors(&scores, &[], &json!({}).into(), 0).unwrap();
+    let none: Vec<Applied> = apply_processors(&scores, Row::default(), &json!({}).into()).unwrap();
     assert_eq!(none, []);
 }
 
 #[test]
 fn a_row_that_cannot_be_processed_is_refused() {
     let refused = |scores: &[f32], ids: &[u32], config: serde_json::Value, prompt_length| {
-        let result = apply_processors(scores, ids, &config.into(), prompt_length);
+        let result = apply_processors(scores, at(ids, prompt_length), &config.into());
         result.unwrap_err().to_string()
     };
     let outside = refused(&[1.0, 2.0], &[0, 5], json!({}), 1);
@@ -358,4 +227,19 @@ fn a_row_that_cannot_be_processed_is_refused() {
     assert!(refused(&[1.0], &[0], json!({}), 2).contains("prompt_length: found 2"));
     assert!(refused(&[], &[], json!({}), 0).contains("scores: found none"));
     assert!(refused(&[1.0], &[], json!({"top_p": 2}), 0).contains("top_p: found 2"));
+    let guided = refused(&[1.0], &[], json!({"guidance_scale": 2}), 0);
+    assert!(
+        guided.contains("unconditional_scores: found none"),
+        "{guided}"
+    );
+    let other = Row {
+        unconditional: Some(&[1.0]),
+        ..Row::default()
+    };
+    let uneven = apply_processors(&[1.0, 2.0], other, &json!({}).into()).unwrap_err();
+    assert!(
+        uneven
+            .to_string()
+            .contains("unconditional_scores: found 1, allowed: 2")
+    );
 }

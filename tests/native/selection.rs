@@ -3,7 +3,7 @@
 use decant::{
     error::ErrorKind,
     generation::{
-        Selection, Value, apply_processors,
+        Row, Selection, Value, apply_processors,
         selection::{Draw, philox4x32},
     },
 };
@@ -115,7 +115,7 @@ fn draws_follow_the_processed_distribution() {
     let config: Value =
         json!({"do_sample": true, "temperature": 0.8, "top_k": 40, "top_p": 0.95, "min_p": 0.01})
             .into();
-    let steps = apply_processors(&raw, &[], &config, 0).unwrap();
+    let steps = apply_processors(&raw, Row::default(), &config).unwrap();
     let processed = &steps.last().unwrap().scores;
     let few = [0.0, 1.0, 2.0, -1.0, 0.5];
     let draws = |scores: &[f32], seed: u64, sequence, step| {

@@ -11,6 +11,7 @@ fn config_interface_is_the_table() {
     let mut text = String::from(
         "/**\n * Generation options, with Hugging Face's names and meanings.\n *\n \
          * Written by `UPDATE=1 cargo test --test native typescript` from the table in `src/generation/fields`.\n */\n\n\
+         import type { CacheImplementation, WatermarkingConfig } from \"./types.js\";\n\n\
          /** Options of a call. One that is not given, or null, falls back to the model's own, then to the default. */\n\
          export interface GenerationConfig {\n",
     );
@@ -21,10 +22,7 @@ fn config_interface_is_the_table() {
         };
         let doc = sentence(field.doc);
         let typescript = match field.status {
-            Status::Honoured(_) => field
-                .typescript
-                .replace("string[]", "readonly string[]")
-                .replace("number[]", "readonly number[]"),
+            Status::Honoured(_) => field.typescript.to_owned(),
             Status::Metadata => "unknown".to_owned(),
             Status::Refused(_) => continue,
         };

@@ -1,7 +1,7 @@
 //! Min-p: removes tokens less probable than `min_p` times the most probable token.
 //! Source: Nguyen et al. 2024; `MinPLogitsWarper`.
 
-use super::{Context, Processor, Scratch, best_ids, softmax};
+use super::{Args, Context, Processor, Scratch, best_ids, softmax};
 
 /// Keeps tokens whose probability is at least a share of the best token's.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -23,8 +23,8 @@ impl Processor for MinP {
         "min_p"
     }
 
-    fn args(&self) -> Vec<(&'static str, f64)> {
-        vec![("min_p", self.min_p)]
+    fn args(&self) -> Args {
+        vec![("min_p", self.min_p.into())]
     }
 
     fn process(&self, _: &Context, scores: &mut [f32], scratch: &mut Scratch) {

@@ -2,57 +2,150 @@
 //!
 //! A token is *removed* by the score −∞. Order and arithmetic are those of Hugging Face transformers
 //! 5.24 (`_get_logits_processor`, `logits_process.py`): scores are f32, NaN and infinities pass
-//! through, and whether anything is left to choose is for [`selection`](super::selection) to judge.
+//! through, and whether anything is left to choose is for [`selection`](super::selection) to judge. Extensions
+//! stand where their kind stands.
 
+mod apply;
+mod bad_words;
+mod chain;
+mod cutoff;
+mod dry;
+mod encoder_no_repeat_ngram;
+mod encoder_repetition_penalty;
+mod exponential_decay;
+mod forced_token;
+mod guidance;
+mod logit_bias;
+mod min_length;
 mod min_p;
+mod mirostat;
+mod mt19937;
+mod no_repeat_ngram;
+mod occurrence_penalty;
+mod remove_invalid;
+mod renormalize;
 mod repetition_penalty;
+mod sequence_bias;
 mod softmax;
+mod suppress_tokens;
 mod temperature;
+mod top_h;
 mod top_k;
+mod top_n_sigma;
 mod top_p;
+mod typical;
+mod watermark;
+mod xtc;
 
 use std::{fmt, rc::Rc};
 
+pub use apply::{Applied, Row, apply_processors};
+pub use bad_words::BadWords;
+pub use chain::chain;
+pub use cutoff::Cutoff;
+pub use dry::Dry;
+pub use encoder_no_repeat_ngram::EncoderNoRepeatNgram;
+pub use encoder_repetition_penalty::EncoderRepetitionPenalty;
+pub use exponential_decay::ExponentialDecay;
+pub use forced_token::{ForcedBos, ForcedEos};
+pub use guidance::Guidance;
+pub use logit_bias::LogitBias;
+pub use min_length::MinLength;
 pub use min_p::MinP;
+pub use mirostat::Mirostat;
+pub use no_repeat_ngram::NoRepeatNgram;
+pub use occurrence_penalty::{FrequencyPenalty, PresencePenalty};
+pub use remove_invalid::RemoveInvalid;
+pub use renormalize::Renormalize;
 pub use repetition_penalty::RepetitionPenalty;
-pub(super) use softmax::softmax;
+pub use sequence_bias::SequenceBias;
+use softmax::{entropy, softmax_in_place};
+pub(super) use softmax::{log_softmax, softmax};
+pub use suppress_tokens::{BeginSuppressTokens, SuppressTokens};
 pub use temperature::Temperature;
+pub use top_h::TopH;
 pub use top_k::TopK;
+pub use top_n_sigma::TopNSigma;
 pub use top_p::TopP;
+pub use typical::Typical;
+pub use watermark::Watermark;
+pub use xtc::Xtc;
 
-use super::{
-    config::{GenerationConfig, Source},
-    value::Value,
-};
-use crate::error::{Error, ErrorKind, Result};
+use super::{config::Source, value::Value};
+
+/// What a processor was told, by the names of the fields.
+pub type Args = Vec<(&'static str, Value)>;
 
 /// Changes the scores of the next token of one sequence.
 pub trait Processor: fmt::Debug {
     /// The name in the plan: the field that asks for it.
     fn name(&self) -> &'static str;
 
-    /// What it was told, by the names of the fields.
-    fn args(&self) -> Vec<(&'static str, f64)>;
+    /// What it was told.
+    fn args(&self) -> Args;
 
     /// Changes `scores`, one for each id of the model's vocabulary.
     fn process(&self, context: &Context, scores: &mut [f32], scratch: &mut Scratch);
 }
 
 /// The sequence whose next token is being scored.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Context<'a> {
     /// Prompt and answer so far.
     pub ids: &'a [u32],
     /// How many of them are the prompt.
     pub prompt_length: usize,
+    /// The sequence's index in the call: draws and memory belong to it.
+    pub sequence: usize,
+    /// The unprocessed scores after the negative prompt and the same answer, where a chain guides.
+    pub unconditional: Option<&'a [f32]>,
 }
 
-/// Memory that processors share from step to step, so that a step allocates nothing.
+impl<'a> Context<'a> {
+    /// The prompt.
+    pub fn prompt(&self) -> &'a [u32] {
+        &self.ids[..self.prompt_length]
+    }
+
+    /// The answer so far.
+    pub fn answer(&self) -> &'a [u32] {
+        &self.ids[self.prompt_length..]
+    }
+
+    /// Tokens of the answer so far.
+    pub fn new_tokens(&self) -> usize {
+        self.ids.len() - self.prompt_length
+    }
+}
+
+/// Memory of one call: shared by the processors from step to step, so that a step allocates nothing.
 #[derive(Debug, Default)]
 pub struct Scratch {
     order: Vec<u32>,
     values: Vec<f32>,
     seen: Vec<u64>,
+    lengths: Vec<u32>,
+    /// By sequence.
+    memories: Vec<mirostat::Memory>,
+}
+
+impl Scratch {
+    /// Changes the score of each token in `ids` once, however often it occurs; ids beyond the scores are
+    /// left out.
+    fn each_once(&mut self, ids: &[u32], scores: &mut [f32], mut change: impl FnMut(&mut f32)) {
+        self.seen.clear();
+        self.seen.resize(scores.len().div_ceil(64), 0);
+        for &id in ids {
+            let Some(score) = scores.get_mut(id as usize) else {
+                continue;
+            };
+            let (word, bit) = (id as usize / 64, 1 << (id % 64));
+            if self.seen[word] & bit == 0 {
+                self.seen[word] |= bit;
+                change(score);
+            }
+        }
+    }
 }
 
 /// A processor and the layer that asked for it.
@@ -64,103 +157,13 @@ pub struct Stage {
     pub source: Source,
 }
 
-/// The processors that `config` asks for, in Hugging Face's order.
-pub fn chain(config: &GenerationConfig) -> Vec<Stage> {
-    // Without beams the filters of a sampling chain keep at least one token.
-    let keep = 1;
-    let mut stages = Vec::new();
-    let mut push = |processor: Rc<dyn Processor>, source| stages.push(Stage { processor, source });
-    let penalty = &config.repetition_penalty;
-    if penalty.value != 1.0 {
-        push(
-            Rc::new(RepetitionPenalty::new(penalty.value)),
-            penalty.source,
-        );
-    }
-    if config.do_sample.value {
-        let (temperature, top_k) = (&config.temperature, &config.top_k);
-        if temperature.value != 1.0 {
-            push(
-                Rc::new(Temperature::new(temperature.value)),
-                temperature.source,
-            );
-        }
-        if top_k.value != 0 {
-            push(Rc::new(TopK::new(top_k.value, keep)), top_k.source);
-        }
-        if config.top_p.value < 1.0 {
-            push(
-                Rc::new(TopP::new(config.top_p.value, keep)),
-                config.top_p.source,
-            );
-        }
-        if let Some(min_p) = config.min_p.value {
-            push(Rc::new(MinP::new(min_p, keep)), config.min_p.source);
+/// Removes `ids`; those beyond the scores are left out.
+fn remove(ids: &[u32], scores: &mut [f32]) {
+    for id in ids {
+        if let Some(score) = scores.get_mut(*id as usize) {
+            *score = f32::NEG_INFINITY;
         }
     }
-    stages
-}
-
-/// What one processor of a chain did to a row of scores.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Applied {
-    /// The processor's name.
-    pub name: &'static str,
-    /// What it was told.
-    pub args: Vec<(&'static str, f64)>,
-    /// Scores after it.
-    pub scores: Vec<f32>,
-    /// Tokens that are not removed after it.
-    pub kept: usize,
-}
-
-/// Runs the chain of `config` on one row of scores, without a model: the chain that a call runs.
-///
-/// `ids` are prompt and answer so far, the first `prompt_length` of them the prompt. The last step's
-/// scores are the result; without steps, the scores are unchanged.
-pub fn apply_processors(
-    scores: &[f32],
-    ids: &[u32],
-    config: &Value,
-    prompt_length: usize,
-) -> Result<Vec<Applied>> {
-    let invalid = |message: String| Err(Error::new(ErrorKind::InvalidInput, message));
-    if scores.is_empty() {
-        return invalid("scores: found none, allowed: one for each token".into());
-    }
-    if prompt_length > ids.len() {
-        return invalid(format!(
-            "prompt_length: found {prompt_length}, allowed: at most {}, the number of input ids",
-            ids.len()
-        ));
-    }
-    if let Some(at) = ids.iter().position(|&id| id as usize >= scores.len()) {
-        return invalid(format!(
-            "input_ids[{at}]: found {}, allowed: ids below {}, the number of scores",
-            ids[at],
-            scores.len()
-        ));
-    }
-    let config = GenerationConfig::merge(config, &Value::Null, &Default::default())?;
-    let context = Context { ids, prompt_length };
-    let mut scratch = Scratch::default();
-    let mut scores = scores.to_vec();
-    let steps = chain(&config).into_iter().map(|Stage { processor, .. }| {
-        processor.process(&context, &mut scores, &mut scratch);
-        Applied {
-            name: processor.name(),
-            args: processor.args(),
-            scores: scores.clone(),
-            kept: kept(&scores),
-        }
-    });
-    Ok(steps.collect())
-}
-
-/// Tokens that are not removed.
-fn kept(scores: &[f32]) -> usize {
-    let stays = |score: &&f32| **score != f32::NEG_INFINITY;
-    scores.iter().filter(stays).count()
 }
 
 /// Puts the ids of the `count` greatest values into `order`; lower ids win ties.
@@ -168,11 +171,31 @@ fn best_ids(values: &[f32], count: usize, order: &mut Vec<u32>) {
     order.clear();
     order.extend(0..values.len() as u32);
     if count < values.len() {
-        order.select_nth_unstable_by(count, |&a, &b| {
-            values[b as usize]
-                .total_cmp(&values[a as usize])
-                .then(a.cmp(&b))
-        });
+        order.select_nth_unstable_by(count, better(values));
         order.truncate(count);
     }
+}
+
+/// The same, the greatest first.
+fn best_first(values: &[f32], count: usize, order: &mut Vec<u32>) {
+    best_ids(values, count, order);
+    order.sort_unstable_by(better(values));
+}
+
+fn better(values: &[f32]) -> impl Fn(&u32, &u32) -> std::cmp::Ordering {
+    |&a, &b| {
+        let descending = values[b as usize].total_cmp(&values[a as usize]);
+        descending.then(a.cmp(&b))
+    }
+}
+
+/// The `k`-th greatest of `scores`, or the least where there are fewer; there is at least one.
+fn kth_best(scores: &[f32], k: usize, scratch: &mut Scratch) -> f32 {
+    scratch.values.clear();
+    scratch.values.extend_from_slice(scores);
+    let at = k.clamp(1, scores.len()) - 1;
+    let (_, kth, _) = scratch
+        .values
+        .select_nth_unstable_by(at, |a, b| b.total_cmp(a));
+    *kth
 }

@@ -1,6 +1,6 @@
 //! Temperature: `score / temperature`. Source: `TemperatureLogitsWarper`.
 
-use super::{Context, Processor, Scratch};
+use super::{Args, Context, Processor, Scratch};
 
 /// Sharpens the distribution (below 1) or flattens it (above 1).
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -20,8 +20,8 @@ impl Processor for Temperature {
         "temperature"
     }
 
-    fn args(&self) -> Vec<(&'static str, f64)> {
-        vec![("temperature", self.temperature)]
+    fn args(&self) -> Args {
+        vec![("temperature", self.temperature.into())]
     }
 
     fn process(&self, _: &Context, scores: &mut [f32], _: &mut Scratch) {

@@ -1,7 +1,7 @@
 //! Top-k: removes tokens that score strictly less than the k-th best, so ties with it stay.
 //! Source: Fan et al. 2018; `TopKLogitsWarper`.
 
-use super::{Context, Processor, Scratch};
+use super::{Args, Context, Processor, Scratch};
 
 /// Keeps the k best tokens.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -22,8 +22,8 @@ impl Processor for TopK {
         "top_k"
     }
 
-    fn args(&self) -> Vec<(&'static str, f64)> {
-        vec![("top_k", self.k as f64)]
+    fn args(&self) -> Args {
+        vec![("top_k", self.k.into())]
     }
 
     fn process(&self, _: &Context, scores: &mut [f32], scratch: &mut Scratch) {

@@ -3,7 +3,7 @@
 //! As `TopPLogitsWarper` has it: in ascending order of scores, a token is removed while the running sum
 //! of probabilities is at most `1 − p`; the last `keep` stay. Source: Holtzman et al. 2020.
 
-use super::{Context, Processor, Scratch, softmax};
+use super::{Args, Context, Processor, Scratch, softmax};
 
 /// Keeps the most probable tokens that together have probability `p`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,8 +24,8 @@ impl Processor for TopP {
         "top_p"
     }
 
-    fn args(&self) -> Vec<(&'static str, f64)> {
-        vec![("top_p", self.p)]
+    fn args(&self) -> Args {
+        vec![("top_p", self.p.into())]
     }
 
     fn process(&self, _: &Context, scores: &mut [f32], scratch: &mut Scratch) {

@@ -72,7 +72,7 @@ fn noisy(scores: &[f32], seed: u64, draw: Draw) -> impl Iterator<Item = f64> {
 }
 
 /// A uniform number in the open interval (0, 1): 2³² equal cells, each by its middle.
-fn uniform(bits: u32) -> f64 {
+pub(super) fn uniform(bits: u32) -> f64 {
     (f64::from(bits) + 0.5) / 4_294_967_296.0
 }
 
