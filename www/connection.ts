@@ -12,10 +12,10 @@ import type {
   Loaded,
   ToEngine,
   ToPage,
+  WireCall,
   WireLoadOptions,
   WireSource,
 } from "./protocol.js";
-import type { Plain } from "./plain.js";
 import type { Line } from "./stream.js";
 import type { LoadProgress } from "./types.js";
 
@@ -24,10 +24,27 @@ interface Pending {
   reject(error: unknown): void;
 }
 
-/** One engine, from its start to its end. */
+/** Where engines run: one worker, or the page's own thread. */
+interface Place {
+  /** Connections that are open. */
+  users: number;
+  /** Called with the place's failure. */
+  readonly failed: Set<(error: Error) => void>;
+  /** Ends it. */
+  end(): void;
+}
+
+/** The place of everything that runs on the page's thread. */
+const PAGE: Place = { users: 0, failed: new Set(), end: () => {} };
+
+let connections = 0;
+
+/** One model's engine, from its start to its end. */
 export class Connection {
+  /** By which other models at the same place find this one. */
+  readonly id = connections++;
   readonly #endpoint: Endpoint<ToEngine, ToPage>;
-  readonly #terminate: () => void;
+  readonly #place: Place;
   readonly #calls = new Map<number, Pending>();
   readonly #streams = new Set<(error: unknown) => void>();
   /** Resolve when streams that were asked to end have ended. */
@@ -39,9 +56,11 @@ export class Connection {
   /** Why nothing can be asked any more. */
   #over: Error | undefined;
 
-  private constructor(endpoint: Endpoint<ToEngine, ToPage>, terminate: () => void) {
+  private constructor(endpoint: Endpoint<ToEngine, ToPage>, place: Place) {
     this.#endpoint = endpoint;
-    this.#terminate = terminate;
+    this.#place = place;
+    place.users += 1;
+    place.failed.add(this.#failed);
     endpoint.addEventListener("message", ({ data }) => this.#receive(data));
     // A load that was aborted has nobody left to listen.
     this.#loading.promise.catch(() => {});
@@ -50,16 +69,23 @@ export class Connection {
   /** Starts an engine in a worker. */
   static inWorker(): Connection {
     const worker = startWorker();
-    const connection = new Connection(worker, () => worker.terminate());
+    const place: Place = { users: 0, failed: new Set(), end: () => worker.terminate() };
     worker.addEventListener("error", (event) => {
       event.preventDefault();
-      connection.#die(
-        new DecantError(
-          "internal",
-          `the engine's worker failed: ${event.message || "its script did not load"}`,
-        ),
-      );
+      const why = event.message || "its script did not load";
+      const error = new DecantError("internal", `the engine's worker failed: ${why}`);
+      for (const fail of [...place.failed]) fail(error);
     });
+    return new Connection(worker, place);
+  }
+
+  /** Lets the engine of `other` serve one more model. */
+  static beside(other: Connection): Connection {
+    if (other.#over !== undefined) throw other.#over;
+    const { port1, port2 } = new MessageChannel();
+    other.#post({ type: "share", port: port2 }, [port2]);
+    const connection = new Connection(port1, other.#place);
+    port1.start();
     return connection;
   }
 
@@ -68,7 +94,7 @@ export class Connection {
     const { Host } = await import("./host.js");
     const { port1, port2 } = new MessageChannel();
     new Host(port2);
-    const connection = new Connection(port1, () => port1.close());
+    const connection = new Connection(port1, PAGE);
     port1.start();
     port2.start();
     return connection;
@@ -82,7 +108,8 @@ export class Connection {
     onProgress: ((progress: LoadProgress) => void) | undefined,
   ): Promise<Loaded> {
     this.#onProgress = onProgress;
-    this.#post({ type: "load", source, options, fetch }, fetch === null ? [] : [fetch]);
+    const model = this.id;
+    this.#post({ type: "load", model, source, options, fetch }, fetch === null ? [] : [fetch]);
     return this.#loading.promise;
   }
 
@@ -102,14 +129,14 @@ export class Connection {
    * Streams that were asked to end still hold cache pages while their last token is computed; the new one
    * begins when they have let go, so that ending one call always makes room for the next.
    */
-  generate(input: Plain, config: Plain, fail: (error: unknown) => void): Line {
+  generate(call: WireCall, fail: (error: unknown) => void): Line {
     if (this.#over !== undefined) throw this.#over;
     const { port1, port2 } = new MessageChannel();
     const ended = Promise.withResolvers<void>();
     this.#streams.add(fail);
     void Promise.all(this.#ending).then(() => {
       if (this.#over === undefined) {
-        this.#post({ type: "generate", input, config, port: port2 }, [port2]);
+        this.#post({ type: "generate", ...call, port: port2 }, [port2]);
       }
     });
     return {
@@ -147,9 +174,25 @@ export class Connection {
       case "refused":
         return this.#settle(message.id)?.reject(fromWire(message.error));
       case "closed":
-        this.#terminate();
+        this.#leave();
         return this.#closing.resolve();
     }
+  }
+
+  /** Whether `other`'s engine runs at the same place, so that the two models can meet. */
+  isBeside(other: Connection): boolean {
+    return this.#place === other.#place;
+  }
+
+  /** The place itself failed. */
+  #failed = (error: Error): void => this.#die(error);
+
+  /** Leaves the place; the last one ends it. */
+  #leave(): void {
+    if (!this.#place.failed.delete(this.#failed)) return;
+    if (this.#endpoint instanceof MessagePort) this.#endpoint.close();
+    this.#place.users -= 1;
+    if (this.#place.users === 0) this.#place.end();
   }
 
   #settle(id: number): Pending | undefined {
@@ -161,7 +204,7 @@ export class Connection {
   /** Ends everything without waiting for an engine that cannot answer. */
   #die(error: Error): void {
     this.#end(error);
-    this.#terminate();
+    this.#leave();
     this.#closing.resolve();
   }
 

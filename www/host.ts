@@ -10,6 +10,9 @@ import type { Calls, Endpoint, Loaded, ToEngine, ToPage } from "./protocol.js";
 
 type LoadMessage = Extract<ToEngine, { type: "load" }>;
 
+/** The models of this thread. */
+const models = new Map<number | undefined, WasmModel>();
+
 /** Serves one model over `endpoint`. */
 export class Host {
   readonly #endpoint: Endpoint<ToPage, ToEngine>;
@@ -19,6 +22,8 @@ export class Host {
   #loaded: Promise<void> = Promise.resolve();
   #engine: Engine | undefined;
   #model: WasmModel | undefined;
+  /** By which others find the model. */
+  #id: number | undefined;
 
   constructor(endpoint: Endpoint<ToPage, ToEngine>) {
     this.#endpoint = endpoint;
@@ -28,12 +33,16 @@ export class Host {
   #receive(message: ToEngine): void {
     switch (message.type) {
       case "load":
+        this.#id = message.model;
         this.#loaded = this.#load(message);
         return;
       case "call":
         return void this.#call(message.id, message.method, message.args);
+      case "share":
+        new Host(message.port);
+        return message.port.start();
       case "generate": {
-        const stream = produce(this.#engine!, this.#model!, message);
+        const stream = produce(this.#engine!, this.#model!, message, (id) => models.get(id));
         this.#streams.add(stream.stop);
         void stream.ended.then(() => this.#streams.delete(stream.stop));
         return;
@@ -72,6 +81,7 @@ export class Host {
         this.#endpoint.postMessage({ type: "progress", progress: { stage, loaded, total } }),
     });
     this.#model = model;
+    models.set(this.#id, model);
     return engine.run(() => ({
       info: { ...JSON.parse(model.info()), warnings },
       generationConfig: JSON.parse(model.generation_config()),
@@ -101,6 +111,7 @@ export class Host {
       // A dead engine holds nothing that it could give back.
     }
     this.#model = undefined;
+    models.delete(this.#id);
     this.#endpoint.postMessage({ type: "closed" });
   }
 }

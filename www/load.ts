@@ -45,7 +45,8 @@ export async function load(source: Source, options: LoadOptions = {}): Promise<M
   checkSignal(signal);
   checkFunction(onProgress, "onProgress");
   checkFunction(fetch, "fetch");
-  const inWorker = choice(options.worker, "worker", [true, false], true);
+  const place = options.worker instanceof Model ? options.worker : null;
+  const inWorker = place ?? choice(options.worker, "worker", [true, false], true);
   const wireOptions: WireLoadOptions = {
     device: choice(options.device, "device", ["auto", "webgpu", "cpu"], "auto"),
     contextLength: positive(options.contextLength, "contextLength"),
@@ -56,7 +57,7 @@ export async function load(source: Source, options: LoadOptions = {}): Promise<M
   const wireSource = parseSource(source, hubUrl(options.hub));
   signal?.throwIfAborted();
 
-  const connection = inWorker ? Connection.inWorker() : await Connection.inPage();
+  const connection = await open(inWorker);
   const fetchPort = fetch === undefined ? null : serveFetch(fetch);
   const loading = connection.load(wireSource, wireOptions, fetchPort, onProgress);
   try {
@@ -65,6 +66,12 @@ export async function load(source: Source, options: LoadOptions = {}): Promise<M
     void connection.close();
     throw error;
   }
+}
+
+/** A connection to an engine: in a worker of its own, on this thread, or beside a model. */
+async function open(place: boolean | Model): Promise<Connection> {
+  if (place instanceof Model) return Connection.beside(Model.connection(place));
+  return place ? Connection.inWorker() : Connection.inPage();
 }
 
 /** `promise`, unless `signal` is aborted first. */

@@ -17,6 +17,14 @@ import type {
   Stats,
 } from "./types.js";
 
+/** The options of `generate`. */
+const OPTIONS: readonly (keyof GenerateOptions)[] = [
+  "signal",
+  "assistant_model",
+  "negative_prompt",
+  "attention_mask",
+];
+
 /** A model that is ready to generate. Made by `load`, released by {@link unload}. */
 export class Model {
   readonly #connection: Connection;
@@ -43,12 +51,39 @@ export class Model {
     const signal = options?.signal;
     return new Generation(
       (fail) => {
-        knownKeys(options, ["signal"], "generate");
+        knownKeys(options, OPTIONS, "generate");
         checkSignal(signal);
-        return this.#connection.generate(plainInput(input), plainConfig(config), fail);
+        const call = {
+          input: plainInput(input),
+          config: plainConfig(config),
+          arguments: plainArguments(options),
+          assistant: this.#assistant(options.assistant_model),
+        };
+        return this.#connection.generate(call, fail);
       },
       signal instanceof AbortSignal ? signal : undefined,
     );
+  }
+
+  /** The line to the engine of `model`. @internal */
+  static connection(model: Model): Connection {
+    return model.#connection;
+  }
+
+  /** By what the engine finds the model that drafts. */
+  #assistant(model: unknown): number | null {
+    if (model === undefined) return null;
+    if (!(model instanceof Model) || model === this) {
+      const found = model === this ? "this model itself" : describe(model);
+      throw optionError("assistant_model", `expected another loaded model, found ${found}`);
+    }
+    if (!this.#connection.isBeside(model.#connection)) {
+      throw optionError(
+        "assistant_model",
+        "runs in another worker; load it with the option worker set to the model that it is to assist",
+      );
+    }
+    return model.#connection.id;
   }
 
   /** What `generate` would do with `config`: each value and who gave it, each stage in order. */
@@ -129,15 +164,27 @@ function plainConfig(config: unknown): Plain {
   return plain(config, "");
 }
 
-function plainInput(input: unknown): Plain {
+function plainInput(input: unknown, name = "input"): Plain {
   if (typeof input !== "string" && !Array.isArray(input) && !ArrayBuffer.isView(input)) {
     throw new DecantError(
       "invalid_input",
-      `input: expected text, messages or token ids, found ${describe(input)}`,
-      "input",
+      `${name}: expected text, messages or token ids, found ${describe(input)}`,
+      name,
     );
   }
-  return plain(input, "input");
+  return plain(input, name);
+}
+
+/** The arguments that are plain data, without those that are not given. */
+function plainArguments({ negative_prompt, attention_mask }: GenerateOptions): Plain {
+  const given: { [name: string]: Plain } = {};
+  if (negative_prompt !== undefined) {
+    given["negative_prompt"] = plainInput(negative_prompt, "negative_prompt");
+  }
+  if (attention_mask !== undefined) {
+    given["attention_mask"] = plain(attention_mask, "attention_mask");
+  }
+  return given;
 }
 
 function plainText(text: unknown, name: string): string {

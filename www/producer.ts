@@ -2,8 +2,9 @@
 
 import type { Engine as WasmModel, Generation as WasmGeneration } from "./bindings/decant.js";
 import type { Engine } from "./engine.js";
-import { toWire } from "./errors.js";
+import { DecantError, toWire } from "./errors.js";
 import { RUN_AHEAD, type ToConsumer, type ToEngine, type ToProducer } from "./protocol.js";
+import type { GenerationEvent, GenerationResult } from "./types.js";
 
 /** A generation that runs. */
 export interface Production {
@@ -17,7 +18,8 @@ export interface Production {
 export function produce(
   engine: Engine,
   model: WasmModel,
-  { input, config, port }: Extract<ToEngine, { type: "generate" }>,
+  { input, config, arguments: given, assistant, port }: Extract<ToEngine, { type: "generate" }>,
+  find: (model: number) => WasmModel | undefined,
 ): Production {
   let granted = 0;
   let stopped = false;
@@ -41,20 +43,34 @@ export function produce(
 
   const run = async (): Promise<ToConsumer> => {
     try {
-      generation = engine.run(() => model.generate(JSON.stringify(input), JSON.stringify(config)));
+      const [prompt, options, further] = [input, config, given].map((part) =>
+        JSON.stringify(part),
+      ) as [string, string, string];
+      const drafter = assistant === null ? undefined : find(assistant);
+      if (assistant !== null && drafter === undefined) {
+        throw new DecantError("closed", "the assistant model was unloaded");
+      }
+      generation = engine.run(() =>
+        drafter === undefined
+          ? model.generate(prompt, options, further)
+          : model.generate_assisted(prompt, options, further, drafter),
+      );
       const running = generation;
       if (stopped) running.stop();
-      for (let computed = 0; ; computed += 1) {
+      for (let computed = 0; ;) {
         while (!stopped && (granted === 0 || computed >= granted + RUN_AHEAD)) {
           await new Promise<void>((resolve) => (wake = resolve));
         }
         // An engine that never waits for a device would keep the thread to itself, and no stop would be heard.
         await turn();
-        const event = await engine.wait(() => running.next());
-        if (event === undefined) break;
-        port.postMessage({ type: "event", event: JSON.parse(event) } satisfies ToConsumer);
+        const pulled = await engine.wait(() => running.next());
+        if (pulled === undefined) break;
+        const event = JSON.parse(pulled) as GenerationEvent | null;
+        if (event === null) continue;
+        computed += 1;
+        port.postMessage({ type: "event", event } satisfies ToConsumer);
       }
-      return { type: "end", result: JSON.parse(engine.run(() => running.result())) };
+      return { type: "end", result: engine.run(() => result(running)) };
     } catch (error) {
       return { type: "error", error: toWire(error) };
     }
@@ -67,7 +83,7 @@ export function produce(
       // A dead engine holds nothing that it could give back.
     }
     generation = undefined;
-    port.postMessage(last);
+    port.postMessage(last, last.type === "end" ? buffers(last.result) : []);
     port.close();
   });
   return {
@@ -77,6 +93,34 @@ export function produce(
     },
     ended,
   };
+}
+
+/** The result, with scores as rows of steps. */
+function result(generation: WasmGeneration): GenerationResult {
+  const { steps, ...result } = JSON.parse(generation.result()) as GenerationResult & {
+    steps?: number[];
+  };
+  if (steps !== undefined) {
+    const all = steps.reduce((sum, count) => sum + count, 0);
+    for (const [name, flat] of [
+      ["scores", generation.scores()],
+      ["logits", generation.logits()],
+    ] as const) {
+      if (flat === undefined) continue;
+      const vocabulary = flat.length / all;
+      let step = 0;
+      result[name] = steps.map((count) =>
+        Array.from({ length: count }, () => flat.subarray(step * vocabulary, ++step * vocabulary)),
+      );
+    }
+  }
+  return result;
+}
+
+/** What moves to the page instead of being copied. */
+function buffers({ scores, logits }: GenerationResult): ArrayBuffer[] {
+  const steps = [...(scores ?? []), ...(logits ?? [])].flat();
+  return [...new Set(steps.map(({ buffer }) => buffer as ArrayBuffer))];
 }
 
 /** Lets messages that have arrived be handled. Unlike a timer it costs microseconds. */

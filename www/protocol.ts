@@ -43,6 +43,16 @@ export interface Loaded {
   generationConfig: { [key: string]: Plain };
 }
 
+/** What a generation is asked for. */
+export interface WireCall {
+  input: Plain;
+  config: Plain;
+  /** Arguments that are plain data. */
+  arguments: Plain;
+  /** The model that drafts. */
+  assistant: number | null;
+}
+
 /** Calls with one answer: arguments, answer. */
 export interface Calls {
   explain: [args: [config: Plain], answer: unknown];
@@ -55,10 +65,19 @@ export interface Calls {
 
 /** From the page to the engine. */
 export type ToEngine =
-  | { type: "load"; source: WireSource; options: WireLoadOptions; fetch: MessagePort | null }
+  | {
+      type: "load";
+      /** By which another model of the same engine finds this one. */
+      model: number;
+      source: WireSource;
+      options: WireLoadOptions;
+      fetch: MessagePort | null;
+    }
+  /** Serve another model, on this port. */
+  | { type: "share"; port: MessagePort }
   | { type: "abort" }
   | { [M in keyof Calls]: { type: "call"; id: number; method: M; args: Calls[M][0] } }[keyof Calls]
-  | { type: "generate"; input: Plain; config: Plain; port: MessagePort }
+  | ({ type: "generate"; port: MessagePort } & WireCall)
   | { type: "close" };
 
 /** From the engine to the page. */

@@ -5,6 +5,8 @@
  * page has are JavaScript's (camelCase).
  */
 
+import type { Model } from "./model.js";
+
 /** One turn of a conversation. Templates may read further keys, such as `name` or `tool_calls`. */
 export interface Message {
   role: string;
@@ -57,14 +59,26 @@ export interface LoadOptions {
   signal?: AbortSignal;
   /** Called as bytes arrive. */
   onProgress?: (progress: LoadProgress) => void;
-  /** Run the engine in a worker of its own, so that the page never waits. Default true. */
-  worker?: boolean;
+  /**
+   * Run the engine in a worker of its own, so that the page never waits; or beside another model in that
+   * one's worker, so that one can assist the other. Default true.
+   */
+  worker?: boolean | Model;
 }
 
 /** Options of `generate` that are not about what is generated. */
 export interface GenerateOptions {
   /** Ends the work; iterating and `result` then reject with the signal's reason. */
   signal?: AbortSignal;
+  /**
+   * A smaller model that proposes tokens, which this one then verifies several at a time: the answer stays
+   * this model's own. It runs in the same worker (`load` with `worker: model`); its tokenizer may differ.
+   */
+  assistant_model?: Model;
+  /** What `guidance_scale` leads away from: one prompt for all, or one for each. Default: the last token of the prompt. */
+  negative_prompt?: Input;
+  /** For prompts of token ids: 1 for each id that counts, 0 for padding, which stands on the left. */
+  attention_mask?: readonly number[] | readonly (readonly number[])[];
 }
 
 /** Hugging Face's kinds of key-value cache. */
@@ -95,13 +109,35 @@ export interface WatermarkingConfig {
   context_width?: number;
 }
 
-/** A token, as soon as it is known. */
+/**
+ * A token, as soon as it is known. With beam search that is late: a prompt's tokens come together, one answer
+ * after the other, once its answers are final.
+ */
 export interface GenerationEvent {
   /** Which answer it belongs to; 0 where there is one. */
   sequence: number;
   token_id: number;
   /** Text that can no longer change; empty while a character or a possible stop string is unfinished. */
   text: string;
+  /** The token's log-probability among the processed scores, with `top_logprobs`. */
+  logprob?: number;
+  /** The best tokens, best first, as many as `top_logprobs` says; removed tokens are not among them. */
+  top_logprobs?: TokenLogprob[];
+}
+
+/** A token and its natural log-probability. */
+export interface TokenLogprob {
+  token_id: number;
+  logprob: number;
+}
+
+/** What became of the tokens that an assistant or prompt lookup proposed. */
+export interface Speculation {
+  drafted: number;
+  /** Those that the model agreed to. */
+  accepted: number;
+  /** `accepted / drafted`; null where nothing was proposed. */
+  acceptance_rate: number | null;
 }
 
 /** Why an answer ended. */
@@ -163,7 +199,7 @@ export interface PlanWarning {
 /** What `generate` will do with a config, in plain data. */
 export interface Plan {
   /** How tokens follow one another, by Hugging Face's name of the mode. */
-  strategy: "greedy_search" | "sample";
+  strategy: "greedy_search" | "sample" | "beam_search" | "beam_sample" | "assisted_generation";
   /** Every option with its value and who gave it. */
   values: Record<string, { value: unknown; source: ValueSource }>;
   /** What changes the scores, in order. */
@@ -178,13 +214,33 @@ export interface Plan {
   warnings: PlanWarning[];
 }
 
-/** An answer. The lists have an entry for each sequence; `text` and `stop_reason` are the first's. */
+/**
+ * An answer. The lists have an entry for each sequence, of the first prompt all, best first in beam search,
+ * then of the second; `text` and `stop_reason` are the first's.
+ */
 export interface GenerationResult {
   sequences: number[][];
   texts: string[];
   text: string;
   stop_reasons: StopReason[];
   stop_reason: StopReason;
+  /** With beam search: the sum of log-probabilities, divided by the length to the power of `length_penalty`. */
+  sequences_scores?: number[];
+  /** With beam search: for each token, the beam that it was chosen from (prompt × num_beams + beam). */
+  beam_indices?: number[][];
+  /** With `output_scores`: for each token its processed score, in beam search its log-probability. */
+  transition_scores?: number[][];
+  /** With `top_logprobs`: for each token what its event says. */
+  logprobs?: { logprob: number; top_logprobs: TokenLogprob[] }[][];
+  /**
+   * With `output_scores`: the processed scores of row and step, one for each id. Rows are the sequences, in
+   * beam search the beams of each prompt; a row has no steps after its end.
+   */
+  scores?: Float32Array[][];
+  /** With `output_logits`: the same before the processors. */
+  logits?: Float32Array[][];
+  /** With an assistant or prompt lookup. */
+  speculation?: Speculation;
   usage: Usage;
   timings: Timings;
   plan: Plan;

@@ -29,21 +29,25 @@ pub struct Capacity {
     pub sequences: usize,
 }
 
-/// Which rows' logits a caller wants.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outputs {
-    /// The last id's, to choose the next token from.
-    Last,
-    /// Every id's.
-    All,
-}
-
 /// A sequence that has ids to evaluate: those from `table.length()` on.
 pub(super) struct Pending<'a> {
     /// Every id of the sequence.
     pub ids: &'a [u32],
     /// Where its keys and values go.
     pub table: &'a mut PageTable,
+    /// The position from which on logits are wanted.
+    pub wanted: usize,
+    /// The most ids that a step evaluates.
+    pub most: usize,
+}
+
+impl Pending<'_> {
+    /// How many ids a step may evaluate, and how many of them need no logits.
+    fn waiting(&self) -> (usize, usize) {
+        let stored = self.table.length();
+        let waiting = (self.ids.len() - stored).min(self.most);
+        (waiting, self.wanted.saturating_sub(stored).min(waiting))
+    }
 }
 
 /// Fills `step` with rows of `pending` and gets their pages ready. `packed` becomes the number of rows
@@ -51,32 +55,21 @@ pub(super) struct Pending<'a> {
 pub(super) fn pack(
     capacity: &Capacity,
     pending: &mut [Pending],
-    outputs: Outputs,
     executor: &dyn Executor,
     step: &mut Step,
     packed: &mut Vec<usize>,
 ) -> Result<TapeId> {
-    let waiting = |p: &Pending| p.ids.len() - p.table.length();
     // The tape that takes the most rows does the most work in one pass; of several, the smallest.
     let total = |size: &TapeSize| {
-        let rows = rows(
-            size,
-            capacity.sequences,
-            outputs,
-            pending.iter().map(waiting),
-        );
-        rows.sum::<usize>()
+        let waiting = pending.iter().map(Pending::waiting);
+        rows(size, capacity.sequences, waiting).sum::<usize>()
     };
     let sizes = capacity.tapes.iter().enumerate();
     let best = sizes.max_by_key(|(_, size)| (total(size), usize::MAX - size.max_rows));
     let (tape, size) = best.ok_or_else(|| Error::internal("there is no tape to run"))?;
     packed.clear();
-    packed.extend(rows(
-        size,
-        capacity.sequences,
-        outputs,
-        pending.iter().map(waiting),
-    ));
+    let waiting = pending.iter().map(Pending::waiting);
+    packed.extend(rows(size, capacity.sequences, waiting));
     if packed.iter().all(|&rows| rows == 0) {
         return Err(Error::internal("no tape has a row for the next token"));
     }
@@ -88,7 +81,7 @@ pub(super) fn pack(
         }
         let start = sequence.table.length();
         for position in start..start + rows {
-            if outputs == Outputs::All || position + 1 == sequence.ids.len() {
+            if position >= sequence.wanted {
                 step.outputs.push(step.tokens.len() as u32);
             }
             step.tokens.push(sequence.ids[position]);
@@ -106,31 +99,23 @@ pub(super) fn pack(
     Ok(TapeId(tape))
 }
 
-/// How many rows of each sequence a step on a tape of `size` takes.
+/// How many rows of each sequence a step on a tape of `size` takes; `waiting` as
+/// [`Pending::waiting`].
 fn rows<'a>(
     size: &'a TapeSize,
     sequences: usize,
-    outputs: Outputs,
-    waiting: impl Iterator<Item = usize> + 'a,
+    waiting: impl Iterator<Item = (usize, usize)> + 'a,
 ) -> impl Iterator<Item = usize> + 'a {
     let (mut rows_left, mut outputs_left) = (size.max_rows, size.max_outputs);
     let mut slots_left = sequences;
-    waiting.map(move |waiting| {
-        let mut rows = match slots_left {
+    waiting.map(move |(waiting, silent)| {
+        // A row whose logits are wanted needs an output; without one it waits.
+        let rows = match slots_left {
             0 => 0,
-            _ => waiting.min(rows_left),
+            _ => waiting.min(rows_left).min(silent + outputs_left),
         };
-        match outputs {
-            Outputs::All => {
-                rows = rows.min(outputs_left);
-                outputs_left -= rows;
-            }
-            // The row that ends a sequence needs an output; without one it waits.
-            Outputs::Last if rows == waiting && outputs_left == 0 => rows = rows.saturating_sub(1),
-            Outputs::Last if rows == waiting && rows > 0 => outputs_left -= 1,
-            Outputs::Last => {}
-        }
         rows_left -= rows;
+        outputs_left -= rows.saturating_sub(silent);
         slots_left -= usize::from(rows > 0);
         rows
     })

@@ -2,13 +2,17 @@
 //!
 //! The executor's pools are divided into pages of a fixed number of positions. A [`PageTable`] lists
 //! the pages of one sequence; forks share pages, counted by reference, and the first to write to a
-//! shared page copies it. A table is made with a capacity whose pages are *promised* at once, so that
-//! running out is an error before work starts and never happens in the middle of it.
+//! shared page copies it. A table is made for a number of *branches*, itself and its forks, and the
+//! pages that all of them may come to need are *promised* at once, so that running out is an error
+//! before work starts and never happens in the middle of it.
 //!
 //! The table of the sequence that ended last is *retained* until its pages are needed: a prompt that
 //! begins with the same tokens takes it over and evaluates only the rest.
 
-use std::{cell::RefCell, rc::Rc};
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+};
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -37,14 +41,26 @@ struct Retained {
 /// The pages of one sequence. Dropping it gives them back.
 #[derive(Debug)]
 pub struct PageTable {
-    pool: PagePool,
+    family: Rc<Family>,
     pages: Vec<u32>,
     /// Positions stored.
     length: usize,
-    /// Positions it may come to hold.
+    /// Another branch takes this one's place, and needs what was promised to it.
+    replaced: bool,
+}
+
+/// A table and its forks, which share a promise.
+#[derive(Debug)]
+struct Family {
+    pool: PagePool,
+    /// Positions that each branch may come to hold.
     capacity: usize,
-    /// Pages promised to it and not yet taken.
-    promised: usize,
+    /// Pages of a branch that no other branch can share.
+    own: usize,
+    /// Pages that the branches may hold together.
+    total: Cell<usize>,
+    /// Pages of these that they hold.
+    used: Cell<usize>,
 }
 
 /// A page to copy before the next write: the executor's `copy_page(from, to)`.
@@ -82,14 +98,17 @@ impl PagePool {
         })))
     }
 
-    /// A table for `ids` and what follows them, `capacity` positions in all. It holds the keys and
-    /// values of the longest beginning of `ids` that is retained, but never of the last id: there
-    /// would be no scores to continue from.
-    pub fn table(&self, ids: &[u32], capacity: usize) -> Result<PageTable> {
+    /// A table for `ids` and what follows them, `capacity` positions in all, and for `branches` of it
+    /// that go on differently after `ids`. It holds the keys and values of the longest beginning of
+    /// `ids` that is retained, but never of the last id: there would be no scores to continue from.
+    pub fn table(&self, ids: &[u32], capacity: usize, branches: usize) -> Result<PageTable> {
         let mut pool = self.0.borrow_mut();
         let mut pages = Vec::new();
         let mut length = 0;
-        let wanted = capacity.div_ceil(pool.page_size);
+        let each = capacity.div_ceil(pool.page_size);
+        let shared = (ids.len() / pool.page_size).min(each);
+        let own = each - shared;
+        let wanted = shared.saturating_add(own.saturating_mul(branches));
         if let Some(retained) = &pool.retained {
             let same = retained.ids.iter().zip(ids).take_while(|(a, b)| a == b);
             length = same.count().min(ids.len().saturating_sub(1));
@@ -106,14 +125,18 @@ impl PagePool {
         } else {
             pool.make_available(wanted)?;
         }
-        let promised = wanted - pages.len();
-        pool.promised += promised;
+        pool.promised += wanted - pages.len();
         Ok(PageTable {
-            pool: self.clone(),
+            family: Rc::new(Family {
+                pool: self.clone(),
+                capacity,
+                own,
+                total: Cell::new(wanted),
+                used: Cell::new(pages.len()),
+            }),
             pages,
             length,
-            capacity,
-            promised,
+            replaced: false,
         })
     }
 
@@ -147,30 +170,24 @@ impl Pool {
 
     fn exhausted(&self, wanted: usize) -> Error {
         let limit = (self.available() + self.retained_pages()) * self.page_size;
-        let wanted = wanted * self.page_size;
+        let wanted = wanted.saturating_mul(self.page_size);
         Error::new(
             ErrorKind::ContextFull { limit },
             format!(
-                "the cache has room for {limit} more positions and {wanted} are needed: end other generations, lower max_new_tokens, or load the model with a longer context"
+                "the cache has room for {limit} more positions and {wanted} are needed: end other generations, lower max_new_tokens or the number of beams or answers, or load the model with a longer context"
             ),
         )
     }
 
-    /// Takes a page that was promised.
-    fn take(&mut self) -> Result<u32> {
-        let page = self.free.pop();
-        let page = page.ok_or_else(|| Error::internal("a promised page is missing"))?;
-        self.promised -= 1;
-        self.references[page as usize] = 1;
-        Ok(page)
-    }
-
-    fn release(&mut self, page: u32) {
+    /// Takes one reference from a page; whether that was the last.
+    fn release(&mut self, page: u32) -> bool {
         let references = &mut self.references[page as usize];
         *references -= 1;
-        if *references == 0 {
+        let last = *references == 0;
+        if last {
             self.free.push(page);
         }
+        last
     }
 
     /// Gives up the retained pages if that is what it takes to promise `wanted` pages.
@@ -191,6 +208,45 @@ impl Pool {
     }
 }
 
+impl Family {
+    /// Takes a page that was promised.
+    fn take(&self, pool: &mut Pool) -> Result<u32> {
+        if self.used == self.total {
+            let total = self.total.get();
+            return Err(Error::internal(format!(
+                "more pages are needed than the {total} promised"
+            )));
+        }
+        let page = pool.free.pop();
+        let page = page.ok_or_else(|| Error::internal("a promised page is missing"))?;
+        pool.promised -= 1;
+        self.used.update(|used| used + 1);
+        pool.references[page as usize] = 1;
+        Ok(page)
+    }
+
+    /// Gives a page back; if nobody else holds it, it is promised again.
+    fn release(&self, pool: &mut Pool, page: u32) {
+        if pool.release(page) {
+            pool.promised += 1;
+            self.used.update(|used| used - 1);
+        }
+    }
+
+    /// Takes back the promise of `pages` pages.
+    fn shrink(&self, pool: &mut Pool, pages: usize) {
+        let pages = pages.min(self.total.get() - self.used.get());
+        pool.promised -= pages;
+        self.total.update(|total| total - pages);
+    }
+}
+
+impl Drop for Family {
+    fn drop(&mut self) {
+        self.pool.0.borrow_mut().promised -= self.total.get() - self.used.get();
+    }
+}
+
 impl PageTable {
     /// The pages of the positions in order, for a step's table.
     pub fn pages(&self) -> &[u32] {
@@ -205,23 +261,22 @@ impl PageTable {
     /// Makes room for `positions` more without storing them; returns the page to copy first, where the
     /// next position falls into a page that others share.
     pub fn prepare(&mut self, positions: usize) -> Result<Option<PageCopy>> {
-        let end = self.length + positions;
-        if end > self.capacity {
-            let (length, capacity) = (self.length, self.capacity);
+        let (end, capacity) = (self.length + positions, self.family.capacity);
+        if end > capacity {
+            let length = self.length;
             return Err(Error::internal(format!(
                 "{positions} positions after {length} exceed the {capacity} reserved"
             )));
         }
-        let mut pool = self.pool.0.borrow_mut();
+        let mut pool = self.family.pool.0.borrow_mut();
         let mut copy = None;
         // Only the page that the next position falls into can hold earlier positions.
         if let Some(page) = self.pages.get_mut(self.length / pool.page_size)
             && pool.references[*page as usize] > 1
             && positions > 0
         {
-            let own = pool.take()?;
-            self.promised -= 1;
-            pool.release(*page);
+            let own = self.family.take(&mut pool)?;
+            self.family.release(&mut pool, *page);
             copy = Some(PageCopy {
                 from: *page,
                 to: own,
@@ -229,8 +284,7 @@ impl PageTable {
             *page = own;
         }
         while self.pages.len() * pool.page_size < end {
-            self.pages.push(pool.take()?);
-            self.promised -= 1;
+            self.pages.push(self.family.take(&mut pool)?);
         }
         Ok(copy)
     }
@@ -240,85 +294,69 @@ impl PageTable {
         self.length += positions;
     }
 
-    /// Forgets all positions from `length` on. Fails only where pages that others share must be
-    /// replaced and there are none.
-    pub fn rewind(&mut self, length: usize) -> Result<()> {
+    /// Forgets all positions from `length` on.
+    pub fn rewind(&mut self, length: usize) {
         self.length = self.length.min(length);
-        let pool = self.pool.clone();
-        let mut pool = pool.0.borrow_mut();
+        let mut pool = self.family.pool.0.borrow_mut();
         let kept = self.length.div_ceil(pool.page_size);
         if kept < self.pages.len() {
             for page in self.pages.split_off(kept) {
-                pool.release(page);
+                self.family.release(&mut pool, page);
             }
         }
-        self.renew_promise(&mut pool)
     }
 
-    /// Another table with the same positions, for a sequence that goes on differently and may come to
-    /// hold `capacity` positions. Pages are shared until one of the two writes to them.
-    pub fn fork(&mut self, capacity: usize) -> Result<Self> {
-        let handle = self.pool.clone();
-        let mut pool = handle.0.borrow_mut();
+    /// Another branch with the same positions, for a sequence that goes on differently. Pages are
+    /// shared until one of the two writes to them.
+    ///
+    /// There are never more branches at once than the table was made for, and a branch that is rewound
+    /// keeps at least the full pages of the ids that it was made for.
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        let mut pool = self.family.pool.0.borrow_mut();
         let pages = self.pages[..self.length.div_ceil(pool.page_size)].to_vec();
         for &page in &pages {
             pool.references[page as usize] += 1;
         }
-        let mut fork = Self {
-            pool: self.pool.clone(),
+        Self {
+            family: self.family.clone(),
             pages,
             length: self.length,
-            capacity,
-            promised: 0,
-        };
-        let promised = self
-            .renew_promise(&mut pool)
-            .and_then(|()| fork.renew_promise(&mut pool));
-        drop(pool);
-        promised.map(|()| fork)
+            replaced: false,
+        }
     }
 
-    /// Promises this table all pages that it may still have to take.
-    fn renew_promise(&mut self, pool: &mut Pool) -> Result<()> {
-        let next = self.length / pool.page_size;
-        let shared = self.pages.get(next);
-        let copies = shared.is_some_and(|&page| pool.references[page as usize] > 1);
-        let wanted =
-            self.capacity.div_ceil(pool.page_size) - self.pages.len() + usize::from(copies);
-        pool.make_available(wanted.saturating_sub(self.promised))?;
-        pool.promised = pool.promised - self.promised + wanted;
-        self.promised = wanted;
-        Ok(())
+    /// Ends this branch, so that another can be forked in its place.
+    pub fn replace(mut self) {
+        self.replaced = true;
     }
 
     /// Ends the sequence `ids`, and keeps its pages until they are needed or another sequence ends.
     pub fn retain(mut self, ids: &[u32]) {
-        if self.length == 0 {
+        // Shared pages belong to branches that may outlive this one and write to them.
+        if self.length == 0 || Rc::strong_count(&self.family) > 1 {
             return;
         }
-        let mut pool = self.pool.0.borrow_mut();
+        let mut pool = self.family.pool.0.borrow_mut();
         pool.drop_retained();
         let used = self.length.div_ceil(pool.page_size);
         let pages: Vec<u32> = self.pages.drain(..used).collect();
-        // A shared page belongs to running sequences, which may outlive this one and write to it.
-        if pages
-            .iter()
-            .all(|&page| pool.references[page as usize] == 1)
-        {
-            let ids = ids[..self.length.min(ids.len())].to_vec();
-            pool.retained = Some(Retained { ids, pages });
-        } else {
-            pages.into_iter().for_each(|page| pool.release(page));
-        }
+        // They are the family's no longer.
+        self.family.total.update(|total| total - used);
+        self.family.used.update(|held| held - used);
+        let ids = ids[..self.length.min(ids.len())].to_vec();
+        pool.retained = Some(Retained { ids, pages });
     }
 }
 
 impl Drop for PageTable {
     fn drop(&mut self) {
-        let mut pool = self.pool.0.borrow_mut();
-        pool.promised -= self.promised;
+        let mut pool = self.family.pool.0.borrow_mut();
         for page in self.pages.drain(..) {
-            pool.release(page);
+            self.family.release(&mut pool, page);
+        }
+        if !self.replaced && Rc::strong_count(&self.family) > 1 {
+            self.family.shrink(&mut pool, self.family.own);
         }
     }
 }

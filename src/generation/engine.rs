@@ -10,7 +10,8 @@ use std::{
 };
 
 use super::{
-    batch::{Capacity, Outputs, Pending, pack},
+    arguments::Arguments,
+    batch::{Capacity, Pending, pack},
     cache::PagePool,
     config::ModelFacts,
     generate::Generation,
@@ -57,6 +58,8 @@ pub(super) struct Shared {
     pub model: ModelFacts,
     generation_config: Value,
     pub totals: RefCell<Totals>,
+    /// Tokens of an assistant's draft: where the heuristic schedule began, and where it is.
+    pub draft_tokens: Cell<Option<(usize, usize)>>,
     clock: Box<dyn Fn() -> f64>,
 }
 
@@ -103,6 +106,7 @@ impl Engine {
             model: parts.model,
             generation_config: parts.generation_config,
             totals: RefCell::default(),
+            draft_tokens: Cell::default(),
             clock: Box::new(clock),
         })))
     }
@@ -117,22 +121,25 @@ impl Engine {
 
     /// The answers to `prompts` under `config`, as [`generate`](Self::generate).
     pub fn generate_prompts(&self, prompts: &[Prompt], config: &Value) -> Result<Generation> {
+        self.generate_with(prompts, config, &Arguments::default())
+    }
+
+    /// The answers to `prompts` under `config` and `arguments`, as [`generate`](Self::generate).
+    pub fn generate_with(
+        &self,
+        prompts: &[Prompt],
+        config: &Value,
+        arguments: &Arguments,
+    ) -> Result<Generation> {
         self.0.executor()?;
         if prompts.is_empty() {
             let message = "there is no prompt, allowed: at least one";
             return Err(Error::new(ErrorKind::InvalidInput, message));
         }
-        let model = &self.0.model;
-        let plan = Plan::new(config, &self.0.generation_config, model)?;
-        let start = inputs::start_token(&plan);
-        let prompts = prompts.iter().enumerate().map(|(i, prompt)| {
-            let ids = prompt
-                .encode(&self.0.tokenizer, model.vocabulary, start)
-                .and_then(|ids| inputs::check_length(ids.len(), &plan).map(|()| ids));
-            ids.map_err(|error| inputs::in_prompt(i, prompts.len(), &error))
-        });
-        let prompts = prompts.collect::<Result<_>>()?;
-        Ok(Generation::new(self.0.clone(), plan, prompts))
+        let mut plan = Plan::new(config, &self.0.generation_config, &self.0.model)?;
+        let prepared = arguments.prepare(prompts, &self.0, &mut plan)?;
+        let drafter = arguments.drafter(&prepared, &self.0, &mut plan)?;
+        Ok(Generation::new(self.0.clone(), plan, prepared, drafter))
     }
 
     /// What a call under `config` will do. A seed that the call would draw is null.
@@ -155,16 +162,20 @@ impl Engine {
             return Err(Error::new(ErrorKind::ContextFull { limit }, message));
         }
         // Without ids nothing of an earlier sequence is taken over: every position is evaluated.
-        let mut table = self.0.pool.table(&[], ids.len())?;
+        let mut table = self.0.pool.table(&[], ids.len(), 1)?;
         let (mut step, mut rows) = (Step::default(), Vec::new());
         let mut logits = Vec::new();
         while table.length() < ids.len() {
             let table = &mut table;
-            let mut pending = [Pending { ids, table }];
+            let mut pending = [Pending {
+                ids,
+                table,
+                wanted: 0,
+                most: usize::MAX,
+            }];
             let tape = pack(
                 &self.0.capacity,
                 &mut pending,
-                Outputs::All,
                 &*executor,
                 &mut step,
                 &mut rows,
@@ -204,6 +215,10 @@ impl Engine {
     /// Who runs the tapes.
     pub fn executor_info(&self) -> Result<ExecutorInfo> {
         Ok(self.0.executor()?.info())
+    }
+
+    pub(super) fn shared(&self) -> Rc<Shared> {
+        self.0.clone()
     }
 
     /// Gives the device back. Running generations and later calls fail with `Closed`; closing again does

@@ -3,68 +3,46 @@
 //! A [`Generation`] does nothing until it is pulled, computes one step a pull (more while it reads the
 //! prompt), and gives its pages back when it ends, is stopped, fails, or is dropped. All state changes
 //! after a step's wait, so a pull that is dropped half-way can be pulled again.
+//!
+//! Greedy decoding, sampling, beams and drafts are this one loop. What differs is how many sequences go
+//! on from a prompt, and what is chosen from their scores (`group`).
 
 use std::{collections::VecDeque, rc::Rc};
 
 use super::{
-    batch::{Outputs, Pending, pack},
+    batch::{Pending, pack},
+    candidates::{Drafter, Speculation},
     config::{Source, Warning},
     engine::{Shared, StopHandle},
+    group::{Answer, Group, Turn},
+    healing::Healing,
+    output::{Event, Output, Pull},
     plan::Plan,
-    processors::{Context, Scratch},
-    selection::Draw,
-    sequence::Sequence,
+    processors::Scratch,
     stats::{Timings, Usage},
-    stopping::{Criterion, Progress, StopReason},
+    stopping::{Criterion, StopReason},
 };
 use crate::{
     error::{Error, Result},
-    exec::Counters,
+    exec::{Counters, Executor},
     tape::Step,
 };
-
-/// A token, as soon as it is chosen.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Event {
-    /// Which sequence it belongs to: the index of its prompt.
-    pub sequence: usize,
-    /// The token.
-    pub token_id: u32,
-    /// Text that became certain with it: empty while a character or a possible stop string is
-    /// unfinished, everything held back with the last token. The texts of a sequence join to its text,
-    /// unless it is stopped from outside: what was held back then is in the output alone.
-    pub text: String,
-}
-
-/// What a call produced. The lists have an entry for each prompt.
-#[derive(Debug, Clone)]
-pub struct Output {
-    /// New ids, end tokens included.
-    pub sequences: Vec<Vec<u32>>,
-    /// Their text, without end token, special tokens and stop string.
-    pub texts: Vec<String>,
-    /// Why each ended.
-    pub stop_reasons: Vec<StopReason>,
-    /// Tokens read and written.
-    pub usage: Usage,
-    /// Where the time went.
-    pub timings: Timings,
-    /// What was done.
-    pub plan: Plan,
-}
 
 /// A running call.
 pub struct Generation {
     engine: Rc<Shared>,
     plan: Plan,
-    sequences: Vec<Sequence>,
+    groups: Vec<Group>,
+    drafter: Option<Drafter>,
     events: VecDeque<Event>,
     stop: StopHandle,
     state: State,
     usage: Usage,
     timings: Timings,
+    speculation: Speculation,
     step: Step,
     rows: Vec<usize>,
+    row: Vec<f32>,
     scratch: Scratch,
 }
 
@@ -77,27 +55,46 @@ enum State {
     Ended(Result<()>),
 }
 
+/// A prompt, and the negative prompt where there is guidance. Both are checked, and not empty.
+pub(super) struct Prepared {
+    pub prompt: Vec<u32>,
+    pub negative_prompt: Option<Vec<u32>>,
+    /// The prompt's last token, where it is taken back to be chosen again.
+    pub healing: Option<Healing>,
+}
+
 impl Generation {
-    /// Prompts are checked; none is empty.
-    pub(super) fn new(engine: Rc<Shared>, mut plan: Plan, prompts: Vec<Vec<u32>>) -> Self {
+    pub(super) fn new(
+        engine: Rc<Shared>,
+        mut plan: Plan,
+        prompts: Vec<Prepared>,
+        drafter: Option<Drafter>,
+    ) -> Self {
         let context = engine.model.context_length;
-        let longest = prompts.iter().map(Vec::len).max().unwrap_or(0);
-        plan.warnings.extend(capped(&plan, longest, context));
+        let length = |p: &Prepared| p.prompt.len() + usize::from(p.healing.is_some());
+        let lengths = prompts.iter().map(length);
+        let longest = lengths.clone().max().unwrap_or(0);
         let usage = Usage {
-            prompt_tokens: prompts.iter().map(Vec::len).sum(),
+            prompt_tokens: lengths.sum(),
             ..Usage::default()
         };
+        plan.warnings.extend(capped(&plan, longest, context));
+        let groups = prompts.into_iter().enumerate();
+        let groups = groups.map(|(at, prepared)| Group::new(at, prepared, &plan));
         Self {
+            groups: groups.collect(),
             engine,
             plan,
-            sequences: prompts.into_iter().map(Sequence::new).collect(),
+            drafter,
             events: VecDeque::new(),
             stop: StopHandle::default(),
             state: State::Waiting,
             usage,
             timings: Timings::default(),
+            speculation: Speculation::default(),
             step: Step::default(),
             rows: Vec::new(),
+            row: Vec::new(),
             scratch: Scratch::default(),
         }
     }
@@ -115,21 +112,36 @@ impl Generation {
     /// The next token, or `None` once all sequences have ended. An error is given once.
     pub async fn next(&mut self) -> Result<Option<Event>> {
         loop {
-            if self.stop.is_stopped() {
-                self.end(Ok(()));
-                return Ok(None);
+            match self.pull().await? {
+                Pull::Token(event) => return Ok(Some(event)),
+                Pull::Nothing => {}
+                Pull::End => return Ok(None),
             }
-            if let Some(event) = self.events.pop_front() {
-                return Ok(Some(event));
-            }
-            if matches!(self.state, State::Ended(_)) {
-                return Ok(None);
-            }
+        }
+    }
+
+    /// The same, but computes at most one step: for callers who have something else to do in between.
+    pub async fn pull(&mut self) -> Result<Pull> {
+        if self.stop.is_stopped() {
+            self.end(Ok(()));
+            return Ok(Pull::End);
+        }
+        if self.events.is_empty() && !matches!(self.state, State::Ended(_)) {
             if let Err(error) = self.advance().await {
                 self.end(Err(error.clone()));
                 return Err(error);
             }
+            // Nothing of a step is shown that was computed while the end was asked for.
+            if self.stop.is_stopped() {
+                self.end(Ok(()));
+                return Ok(Pull::End);
+            }
         }
+        Ok(match (self.events.pop_front(), &self.state) {
+            (Some(event), _) => Pull::Token(event),
+            (None, State::Ended(_)) => Pull::End,
+            (None, _) => Pull::Nothing,
+        })
     }
 
     /// Ends the work, if it has not ended, and gives what there is. Sequences that had not ended count
@@ -139,11 +151,31 @@ impl Generation {
         if let State::Ended(Err(error)) = &self.state {
             return Err(error.clone());
         }
-        let reason = |sequence: &Sequence| sequence.reason.unwrap_or(StopReason::Aborted);
+        let tactics = self.plan.tactics;
+        let answers: Vec<Answer> = self.groups.iter().flat_map(Group::answers).collect();
+        let (mut scores, mut logits) = (Vec::new(), Vec::new());
+        for group in &mut self.groups {
+            let record = group.record();
+            scores.extend(record.scores);
+            logits.extend(record.logits);
+        }
+        let searched = tactics.beams.is_some();
+        let each = |wanted: bool| wanted.then(|| answers.iter());
         Ok(Output {
-            sequences: self.sequences.iter().map(Sequence::answer).collect(),
-            texts: self.sequences.iter().map(|s| s.text.clone()).collect(),
-            stop_reasons: self.sequences.iter().map(reason).collect(),
+            sequences_scores: each(searched)
+                .map(|all| all.map(|answer| answer.score.unwrap_or(0.0)).collect()),
+            beam_indices: each(searched)
+                .map(|all| all.map(|answer| answer.beam_indices.clone()).collect()),
+            token_scores: each(tactics.top_logprobs.is_some())
+                .map(|all| all.map(|answer| answer.token_scores.clone()).collect()),
+            transition_scores: each(tactics.output_scores)
+                .map(|all| all.map(|answer| answer.transition_scores.clone()).collect()),
+            scores: tactics.output_scores.then_some(scores),
+            logits: tactics.output_logits.then_some(logits),
+            speculation: self.drafter.is_some().then_some(self.speculation),
+            texts: answers.iter().map(|answer| answer.text.clone()).collect(),
+            stop_reasons: answers.iter().map(|answer| answer.reason).collect(),
+            sequences: answers.into_iter().map(|answer| answer.ids).collect(),
             usage: self.usage,
             timings: self.timings,
             plan: self.plan.clone(),
@@ -162,30 +194,15 @@ impl Generation {
         let entered = self.engine.now();
         if matches!(self.state, State::Waiting) {
             self.state = State::Running(entered);
-            self.begin()?;
+            for group in &mut self.groups {
+                self.usage.cached_tokens += group.begin(&self.engine, &self.plan)?;
+            }
         }
-        let mut pending: Vec<Pending> = self
-            .sequences
-            .iter_mut()
-            .filter_map(Sequence::pending)
-            .collect();
-        let tape = pack(
-            &self.engine.capacity,
-            &mut pending,
-            Outputs::Last,
-            &*executor,
-            &mut self.step,
-            &mut self.rows,
-        )?;
-        let before = executor.counters();
-        let logits = executor.forward(tape, &self.step);
-        let after = executor.counters();
-        let mut logits = logits.await?;
-        self.count(before, after, &logits);
-        let prompt_rows = self.commit();
+        self.propose().await?;
+        let prompt_rows = self.evaluate(&*executor).await?;
         let chosen = match self.stop.is_stopped() {
             true => 0,
-            false => self.choose(&mut logits)?,
+            false => self.choose()?,
         };
         let milliseconds = (self.engine.now() - entered) * 1000.0;
         if prompt_rows > 0 {
@@ -195,99 +212,86 @@ impl Generation {
             self.timings.decode_ms += milliseconds;
             self.timings.decode_tokens += chosen;
         }
-        if self.sequences.iter().all(|s| s.reason.is_some()) {
+        if self.groups.iter().all(Group::is_over) {
             self.end(Ok(()));
         }
         Ok(())
     }
 
-    /// Takes pages and decoders for every sequence, or none.
-    fn begin(&mut self) -> Result<()> {
-        for sequence in &mut self.sequences {
-            let longest = self.plan.longest(sequence.ids.len());
-            sequence.begin(&self.engine, self.plan.stop_strings(), longest)?;
-            self.usage.cached_tokens += sequence.cached();
-        }
+    /// Lets the next pass verify a draft, where there is a drafter and one sequence waits for its next
+    /// token.
+    async fn propose(&mut self) -> Result<()> {
+        let (Some(drafter), [group]) = (&mut self.drafter, &mut self.groups[..]) else {
+            return Ok(());
+        };
+        let Some(start) = group.start() else {
+            return Ok(());
+        };
+        let draft = drafter.draft(start, &self.plan, &mut self.scratch).await?;
+        group.propose(draft);
         Ok(())
     }
 
-    /// Counts the step's rows as stored; returns how many were of prompts.
-    fn commit(&mut self) -> usize {
-        let running = self.sequences.iter_mut().filter(|s| s.reason.is_none());
-        let stored = running
-            .zip(&self.rows)
-            .map(|(sequence, &rows)| sequence.advance(rows));
-        stored.sum()
-    }
-
-    /// Chooses a token for every sequence whose last row was evaluated; `logits` holds a row for each.
-    /// Returns how many there were.
-    fn choose(&mut self, logits: &mut [f32]) -> Result<usize> {
+    /// One forward pass over ids that are not evaluated; returns how many were of prompts.
+    async fn evaluate(&mut self, executor: &dyn Executor) -> Result<usize> {
+        let tracks = self.groups.iter_mut().flat_map(Group::tracks);
+        let chunk = self.plan.tactics.prefill_chunk;
+        let pending = tracks.filter_map(|track| track.pending(chunk));
+        let mut pending: Vec<Pending> = pending.collect();
+        let tape = pack(
+            &self.engine.capacity,
+            &mut pending,
+            executor,
+            &mut self.step,
+            &mut self.rows,
+        )?;
+        let before = executor.counters();
+        let logits = executor.forward(tape, &self.step);
+        let after = executor.counters();
+        let logits = logits.await?;
+        self.count(before, after, &logits);
         let vocabulary = self.engine.model.vocabulary;
-        if logits.len() != self.step.outputs.len() * vocabulary {
+        let outputs = self.step.outputs.len();
+        if logits.len() != outputs * vocabulary {
+            let found = logits.len();
             return Err(Error::internal(format!(
-                "{} logits for {} outputs of {vocabulary}",
-                logits.len(),
-                self.step.outputs.len()
+                "{found} logits for {outputs} outputs of {vocabulary}"
             )));
         }
-        let mut rows = logits.chunks_exact_mut(vocabulary);
-        for index in 0..self.sequences.len() {
-            if self.sequences[index].awaits_choice()
-                && let Some(scores) = rows.next()
-            {
-                self.append(index, scores)?;
-            }
-        }
-        Ok(self.step.outputs.len())
+        let mut logits = logits.chunks_exact(vocabulary);
+        let tracks = self.groups.iter_mut().flat_map(Group::tracks);
+        let stored = tracks
+            .zip(&self.rows)
+            .map(|(track, &rows)| track.advance(rows, &mut logits));
+        Ok(stored.sum())
     }
 
-    /// Appends the next token of the sequence at `index`, chosen from `scores`.
-    fn append(&mut self, index: usize, scores: &mut [f32]) -> Result<()> {
-        let sequence = &mut self.sequences[index];
-        let context = Context {
-            ids: &sequence.ids,
-            prompt_length: sequence.prompt_length,
-            sequence: index,
-            unconditional: None,
-        };
-        for stage in &self.plan.processors {
-            stage.processor.process(&context, scores, &mut self.scratch);
-        }
-        let draw = Draw {
-            sequence: index as u32,
-            step: sequence.new_tokens() as u32,
-        };
-        let token = self.plan.selection.select(scores, draw)?;
-        let is_end = self.plan.eos_token_ids().contains(&token);
-        let mut shown = sequence.push(token, is_end)?;
-        let now = self.engine.now();
+    /// Chooses what follows wherever all scores are there; returns how many rows were chosen from.
+    fn choose(&mut self) -> Result<usize> {
         let started = match self.state {
             State::Running(started) => started,
-            _ => now,
+            _ => self.engine.now(),
         };
-        self.usage.completion_tokens += 1;
-        self.timings
-            .time_to_first_token_ms
-            .get_or_insert((now - started) * 1000.0);
-        let progress = Progress {
-            token,
-            new_tokens: sequence.new_tokens(),
-            length: sequence.ids.len(),
-            stop_string: shown.stopped,
-            seconds: now - started,
+        let before = self.speculation;
+        let mut turn = Turn {
+            engine: &self.engine,
+            plan: &self.plan,
+            seconds: self.engine.now() - started,
+            usage: &mut self.usage,
+            timings: &mut self.timings,
+            speculation: &mut self.speculation,
+            events: &mut self.events,
         };
-        let mut rules = self.plan.stopping.iter();
-        if let Some(reason) = rules.find_map(|rule| rule.criterion.stop(&progress)) {
-            shown.text.push_str(&sequence.end(Some(reason))?);
+        let mut chosen = 0;
+        for group in &mut self.groups {
+            group.process(&self.engine, &self.plan, &mut self.scratch, &mut self.row)?;
+            chosen += group.choose(&mut turn)?;
         }
-        sequence.text.push_str(&shown.text);
-        self.events.push_back(Event {
-            sequence: index,
-            token_id: token,
-            text: shown.text,
-        });
-        Ok(())
+        let drafted = self.speculation.drafted - before.drafted;
+        if let Some(drafter) = self.drafter.as_mut().filter(|_| drafted > 0) {
+            drafter.learn(drafted, self.speculation.accepted - before.accepted);
+        }
+        Ok(chosen)
     }
 
     fn count(&mut self, before: Counters, after: Counters, logits: &[f32]) {
@@ -304,20 +308,20 @@ impl Generation {
         if matches!(self.state, State::Ended(_)) {
             return;
         }
-        let mut reasons = Vec::new();
-        for sequence in &mut self.sequences {
-            if sequence.reason.is_none() {
-                match sequence.end(result.is_ok().then_some(StopReason::Aborted)) {
-                    Ok(text) => sequence.text.push_str(&text),
-                    Err(error) => result = Err(error),
-                }
+        let reason = result.is_ok().then_some(StopReason::Aborted);
+        for group in &mut self.groups {
+            if let Err(error) = group.end(reason, &self.engine, &self.plan) {
+                result = Err(error);
             }
-            reasons.extend(sequence.reason);
         }
         if self.stop.is_stopped() || result.is_err() {
             self.events.clear();
         }
         let failed = result.is_err();
+        let reasons: Vec<StopReason> = match failed {
+            false => self.groups.iter().flat_map(Group::reasons).collect(),
+            true => Vec::new(),
+        };
         self.engine
             .totals
             .borrow_mut()

@@ -112,6 +112,28 @@ pub(super) fn check_ids(ids: &[u32], vocabulary: usize) -> Result<()> {
     }
 }
 
+/// `ids` without those that do not count by `mask`, which all stand before those that do.
+pub(super) fn without_padding<'a>(ids: &'a [u32], mask: &[bool]) -> Result<&'a [u32]> {
+    if mask.len() != ids.len() {
+        let (found, wanted) = (mask.len(), ids.len());
+        return Err(Error::option(
+            "attention_mask",
+            format!("found {found} values for {wanted} ids, allowed: one for each id"),
+        ));
+    }
+    let padding = mask.iter().take_while(|counts| !**counts).count();
+    match mask[padding..].iter().position(|counts| !counts) {
+        None => Ok(&ids[padding..]),
+        Some(at) => {
+            let at = padding + at;
+            Err(Error::option(
+                "attention_mask",
+                format!("found 0 at {at} after a 1, allowed: padding on the left only"),
+            ))
+        }
+    }
+}
+
 /// Fails if nothing can follow a prompt of `length` tokens.
 pub(super) fn check_length(length: usize, plan: &Plan) -> Result<()> {
     for rule in &plan.stopping {

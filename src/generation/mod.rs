@@ -6,13 +6,18 @@
 //! ([`processors`]), chooses ([`selection`]), ends sequences ([`stopping`]) and shows text
 //! ([`streamer`]). The [`engine`] is what all calls share; [`stats`] counts.
 
+mod arguments;
 mod batch;
 pub mod cache;
+pub mod candidates;
 pub mod config;
 pub mod engine;
 pub mod fields;
 pub mod generate;
+mod group;
+mod healing;
 pub mod inputs;
+pub mod output;
 pub mod plan;
 pub mod processors;
 pub mod selection;
@@ -20,19 +25,25 @@ mod sequence;
 pub mod stats;
 pub mod stopping;
 pub mod streamer;
+pub mod tactics;
 pub mod value;
 
+pub use arguments::Arguments;
 pub use batch::{Capacity, TapeSize};
+pub use candidates::Speculation;
 pub use config::{
     EarlyStopping, GenerationConfig, ModelFacts, PlanSetting, Setting, Source, Warning,
 };
 pub use engine::{Engine, EngineParts, StopHandle};
 pub use fields::FIELDS;
-pub use generate::{Event, Generation, Output};
+pub use generate::Generation;
 pub use inputs::Prompt;
+pub use output::{Event, Output, Pull};
 pub use plan::{Home, Limit, Plan, StoppingRule, Strategy};
 pub use processors::{Applied, Row, apply_processors};
 pub use selection::Selection;
+pub use sequence::TokenScore;
 pub use stats::{Stats, Timings, Usage};
 pub use stopping::{Criterion, StopReason};
+pub use tactics::Tactics;
 pub use value::Value;

@@ -17,6 +17,7 @@ use crate::{
 };
 
 /// The text of one sequence as its tokens arrive.
+#[derive(Clone)]
 pub struct Streamer {
     visible: Decoder,
     search: Option<Search>,
@@ -31,6 +32,7 @@ pub struct Shown {
     pub stopped: bool,
 }
 
+#[derive(Clone)]
 struct Search {
     full: Decoder,
     /// Text of the prompt that the decoder has not given out yet.
@@ -41,6 +43,7 @@ struct Search {
 }
 
 /// One token's text with special tokens, and what a reader sees of it.
+#[derive(Clone)]
 struct Piece {
     full: String,
     visible: String,

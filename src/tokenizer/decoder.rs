@@ -10,6 +10,7 @@ use super::{Tokenizer, TokenizerParts, steps::Stream};
 use crate::error::Result;
 
 /// Turns ids into text as they come. The work per id does not grow with the number of ids.
+#[derive(Clone)]
 pub struct Decoder {
     parts: Arc<TokenizerParts>,
     skip_special_tokens: bool,

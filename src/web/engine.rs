@@ -6,7 +6,7 @@ use wasm_bindgen::prelude::wasm_bindgen;
 use super::{generation::Generation, json, template};
 use crate::{
     error::{Error, Result},
-    generation,
+    generation::{self, Arguments, Prompt},
 };
 
 /// A loaded model.
@@ -20,6 +20,29 @@ impl Engine {
     /// `info` is what the page shows about the model, an object.
     pub(super) fn new(inner: generation::Engine, info: Value) -> Self {
         Self { inner, info }
+    }
+
+    fn begin(
+        &self,
+        input: &str,
+        config: &str,
+        arguments: &str,
+        assistant: Option<&Engine>,
+    ) -> Result<Generation> {
+        let given = generation::Value::from(parse(arguments)?);
+        let negative = given.get("negative_prompt").map(Prompt::parse_many);
+        let arguments = Arguments {
+            assistant: assistant.map(|engine| engine.inner.clone()),
+            negative_prompts: negative.transpose()?,
+            attention_mask: given
+                .get("attention_mask")
+                .map(Arguments::parse_mask)
+                .transpose()?,
+        };
+        let prompts = Prompt::parse_many(&parse(input)?.into())?;
+        let config = parse(config)?.into();
+        let generation = self.inner.generate_with(&prompts, &config, &arguments)?;
+        Ok(generation.into())
     }
 }
 
@@ -38,12 +61,20 @@ impl Engine {
         }
     }
 
-    /// Begins a generation; input and configuration are JSON.
-    pub fn generate(&self, input: &str, config: &str) -> Result<Generation> {
-        let generation = self
-            .inner
-            .generate(&parse(input)?.into(), &parse(config)?.into())?;
-        Ok(generation.into())
+    /// Begins a generation; input, configuration and further arguments are JSON.
+    pub fn generate(&self, input: &str, config: &str, arguments: &str) -> Result<Generation> {
+        self.begin(input, config, arguments, None)
+    }
+
+    /// The same with a model that drafts.
+    pub fn generate_assisted(
+        &self,
+        input: &str,
+        config: &str,
+        arguments: &str,
+        assistant: &Engine,
+    ) -> Result<Generation> {
+        self.begin(input, config, arguments, Some(assistant))
     }
 
     /// The plan of a configuration, both as JSON.

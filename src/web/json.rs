@@ -2,11 +2,26 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::generation::{Event, Output, Plan, Stats, Timings, Usage, stopping::StopReason};
+use crate::generation::{
+    Event, Output, Plan, Speculation, Stats, Timings, TokenScore, Usage, stopping::StopReason,
+};
 
 /// A token.
 pub fn event(event: &Event) -> Value {
-    json!({ "sequence": event.sequence, "token_id": event.token_id, "text": event.text })
+    let mut value =
+        json!({ "sequence": event.sequence, "token_id": event.token_id, "text": event.text });
+    if let Some(score) = &event.score {
+        value["logprob"] = json!(score.logprob);
+        value["top_logprobs"] = top(score);
+    }
+    value
+}
+
+/// The best tokens and their log-probabilities.
+fn top(score: &TokenScore) -> Value {
+    let best = score.top.iter();
+    best.map(|(token_id, logprob)| json!({ "token_id": token_id, "logprob": logprob }))
+        .collect()
 }
 
 /// An answer; `text` and `stop_reason` are the first sequence's.
@@ -16,7 +31,7 @@ pub fn output(output: &Output) -> Value {
         .iter()
         .map(|reason| reason.name())
         .collect();
-    json!({
+    let mut value = json!({
         "sequences": output.sequences,
         "texts": output.texts,
         "text": output.texts.first(),
@@ -25,7 +40,47 @@ pub fn output(output: &Output) -> Value {
         "usage": usage(&output.usage),
         "timings": timings(&output.timings),
         "plan": plan(&output.plan),
-    })
+    });
+    let mut add = |name: &str, found: Option<Value>| {
+        if let Some(found) = found {
+            value[name] = found;
+        }
+    };
+    add(
+        "sequences_scores",
+        output.sequences_scores.as_ref().map(|scores| json!(scores)),
+    );
+    add(
+        "beam_indices",
+        output.beam_indices.as_ref().map(|indices| json!(indices)),
+    );
+    add(
+        "transition_scores",
+        output
+            .transition_scores
+            .as_ref()
+            .map(|scores| json!(scores)),
+    );
+    let logprobs = |sequence: &Vec<TokenScore>| -> Value {
+        let tokens = sequence.iter();
+        tokens
+            .map(|score| json!({ "logprob": score.logprob, "top_logprobs": top(score) }))
+            .collect()
+    };
+    let all = output.token_scores.as_ref();
+    add(
+        "logprobs",
+        all.map(|all| all.iter().map(logprobs).collect()),
+    );
+    let speculation = |speculation: &Speculation| {
+        json!({
+            "drafted": speculation.drafted,
+            "accepted": speculation.accepted,
+            "acceptance_rate": speculation.acceptance_rate(),
+        })
+    };
+    add("speculation", output.speculation.as_ref().map(speculation));
+    value
 }
 
 /// What a call will do.

@@ -8,7 +8,7 @@ use decant::{
     },
     generation::{
         Value,
-        processors::apply_processors,
+        processors::{self, apply_processors},
         selection::{Draw, Selection},
     },
     ops::{BufferSpec, Op, Rows, SelectRows},
@@ -173,7 +173,12 @@ impl Call {
             return Selection::Greedy.select(&scores, draw).unwrap();
         };
         let config = Value::from(&self.filters);
-        let applied = apply_processors(&scores, ids, &config, self.prompt_length).unwrap();
+        let row = processors::Row {
+            ids,
+            prompt_length: self.prompt_length,
+            ..processors::Row::default()
+        };
+        let applied = apply_processors(&scores, row, &config).unwrap();
         let scores = applied.last().map_or(scores, |last| last.scores.clone());
         let draw = Draw {
             sequence,

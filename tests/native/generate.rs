@@ -33,7 +33,8 @@ fn a_step_is_computed_when_it_is_pulled_and_not_before() {
             Event {
                 sequence,
                 token_id,
-                text
+                text,
+                score: None
             }
         );
         assert_eq!(fake.forwards(), step + 1, "one step for one token");

@@ -10,7 +10,7 @@ use std::{
 
 use decant::{
     error::{Error, ErrorKind},
-    generation::StopReason,
+    generation::{Pull, StopReason},
 };
 use pollster::block_on;
 use serde_json::{Value, json};
@@ -222,4 +222,26 @@ fn thousands_of_calls_leave_nothing_behind() {
         json!({"max_new_tokens": 62, "eos_token_id": []}),
     );
     assert_eq!(all.sequences[0].len(), 62);
+}
+
+/// A caller with something else to do has its turn after each step, also where no token comes of it.
+#[test]
+fn a_pull_computes_at_most_one_step() {
+    let (engine, fake) = counting(Setup::new(&PIECES));
+    let prompt: Vec<u32> = (0..19).map(|i| i % 7).collect();
+    let config = json!({"max_new_tokens": 2, "num_beams": 2});
+    let mut running = generation(&engine, json!(prompt), config).unwrap();
+    let mut pulled = Vec::new();
+    loop {
+        let before = fake.forwards();
+        let pull = block_on(running.pull()).unwrap();
+        assert!(fake.forwards() <= before + 1);
+        match pull {
+            Pull::Token(event) => pulled.push(Some(event.token_id)),
+            Pull::Nothing => pulled.push(None),
+            Pull::End => break,
+        }
+    }
+    // Three steps read the prompt, the last of them and one more choose, and then the answer is final.
+    assert_eq!(pulled, [None, None, None, Some(5), Some(6)]);
 }

@@ -16,13 +16,14 @@ fn answers_equal_hugging_face() {
     let counts = generate::run("llama", &engine);
     println!("{counts:#?}");
     assert_eq!(counts.failed, [""; 0]);
-    assert!(counts.passed >= 19, "{counts:?}");
+    assert!(counts.passed >= 82, "{counts:?}");
 }
 
 #[test]
 fn the_comparison_notices_another_model() {
     let engine = generate::engine("llama-draft", Box::new(Reference::new()));
-    assert!(generate::run("llama", &engine).failed.len() > 10);
+    let failed = generate::run("llama", &engine).failed;
+    assert!(failed.len() > 10);
 }
 
 #[test]

@@ -3,9 +3,14 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod answers;
 mod assemble;
 mod batch;
+mod beam_search;
+mod beams;
 mod cache;
+mod candidates;
+mod candidates_sampling;
 mod checkpoint;
 mod checkpoint_refusals;
 mod close;

@@ -5,14 +5,14 @@ use std::fs;
 use decant::{
     error::ErrorKind,
     exec::Executor,
-    generation::{Engine, Prompt, Value},
+    generation::{Arguments, Engine, Output, Prompt, Value},
     load::{LoadOptions, Loader},
     ops::CacheType,
 };
 use pollster::block_on;
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
-use super::golden;
+use super::{golden, golden_engine};
 
 /// What became of the cases of a file.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -40,90 +40,137 @@ pub fn engine(name: &str, executor: Box<dyn Executor>) -> Engine {
     block_on(loader.finish()).unwrap()
 }
 
-/// Runs every case of `generate/<name>.jsonl` on `engine`.
+/// Runs every case of `generate/<name>.jsonl` on `engine`. Assistants run on the reference executor.
 pub fn run(name: &str, engine: &Engine) -> Counts {
-    let path = golden::folder()
-        .join("generate")
-        .join(format!("{name}.jsonl"));
     let mut counts = Counts::default();
-    for line in fs::read_to_string(path).unwrap().lines() {
-        let case: Json = serde_json::from_str(line).unwrap();
+    for case in cases(&format!("generate/{name}.jsonl")) {
         let name = case["name"].as_str().unwrap().to_owned();
-        if case.get("negative_prompts").is_some() || case.get("assistant").is_some() {
-            counts.refused.push(name);
-            continue;
-        }
-        match answer(engine, &case) {
+        let assistant = case
+            .get("assistant")
+            .map(|name| golden_engine::engine(name.as_str().unwrap()));
+        let output = match answer(engine, &case, assistant) {
             Err(error) => {
                 assert!(is_refusal(&case, &error), "{name}: {error}");
                 counts.refused.push(name);
+                continue;
             }
-            Ok(found) if found == expected(&case) => counts.passed += 1,
-            Ok(found) if case["rows_equal_single_runs"] == false && goes_on(&found, &case) => {
+            Ok(output) => output,
+        };
+        match difference(&case, &output) {
+            None => counts.passed += 1,
+            Some(_) if case["rows_equal_single_runs"] == false && goes_on(&output, &case) => {
                 counts.padded.push(name);
             }
-            Ok(found) => counts
-                .failed
-                .push(format!("{name}: {found:?}, not {:?}", expected(&case))),
+            Some(difference) => counts.failed.push(format!("{name}: {difference}")),
         }
     }
     counts
 }
 
-type Answer = Vec<(Vec<u32>, String)>;
+/// The rows of a golden file.
+pub fn cases(file: &str) -> Vec<Json> {
+    let text = fs::read_to_string(golden::folder().join(file)).unwrap();
+    let rows = text.lines().map(|line| serde_json::from_str(line).unwrap());
+    rows.collect()
+}
 
-/// New ids and stop reason of every sequence; limits are called `length`, as in the golden files.
-fn answer(engine: &Engine, case: &Json) -> decant::error::Result<Answer> {
+/// What `engine` answers to a case.
+pub fn answer(
+    engine: &Engine,
+    case: &Json,
+    assistant: Option<Engine>,
+) -> decant::error::Result<Output> {
+    let prompts = |key: &str| {
+        let rows = case[key].as_array()?.iter();
+        Some(
+            rows.map(|ids| Prompt::Ids(numbers(ids)))
+                .collect::<Vec<_>>(),
+        )
+    };
+    let arguments = Arguments {
+        assistant,
+        negative_prompts: prompts("negative_prompts"),
+        ..Arguments::default()
+    };
     let config = Value::from(&case["config"]);
-    let prompts = case["prompts"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|ids| Prompt::Ids(numbers(ids)));
-    let mut generation = engine.generate_prompts(&prompts.collect::<Vec<_>>(), &config)?;
-    while block_on(generation.next())?.is_some() {}
-    let output = generation.finish()?;
+    let running = engine.generate_with(&prompts("prompts").unwrap(), &config, &arguments);
+    block_on(running?.output())
+}
+
+/// Where `output` is not what Hugging Face answers, in words.
+pub fn difference(case: &Json, output: &Output) -> Option<String> {
+    let expect = &case["expect"];
+    let differ = |what: &str, found: String, expected: &Json| {
+        Some(format!("{what}: {found}, not {expected}"))
+    };
+    if json!(output.sequences) != expect["sequences"] {
+        let found = format!("{:?}", output.sequences);
+        return differ("sequences", found, &expect["sequences"]);
+    }
     let reasons = output
         .stop_reasons
         .iter()
         .map(|reason| match reason.name() {
-            "max_new_tokens" | "max_length" | "context_full" => "length".to_owned(),
-            other => other.to_owned(),
+            "max_new_tokens" | "max_length" | "context_full" => "length",
+            other => other,
         });
-    Ok(output.sequences.into_iter().zip(reasons).collect())
+    let reasons = json!(reasons.collect::<Vec<_>>());
+    if reasons != expect["stop"] {
+        return differ("stop", reasons.to_string(), &expect["stop"]);
+    }
+    if let Some(expected) = expect.get("beam_indices") {
+        let found = json!(output.beam_indices);
+        if found != *expected {
+            return differ("beam_indices", found.to_string(), expected);
+        }
+    }
+    if let Some(expected) = expect.get("sequences_scores") {
+        let found = output.sequences_scores.as_ref().unwrap();
+        if !near(found, expected) {
+            return differ("sequences_scores", format!("{found:?}"), expected);
+        }
+    }
+    if let Some(scores) = &output.scores
+        && let Some(steps) = expect.get("scores")
+    {
+        for (step, rows) in steps.as_array().unwrap().iter().enumerate() {
+            for (row, expected) in rows.as_array().unwrap().iter().enumerate() {
+                if !near(&scores[row][step], expected) {
+                    let found = format!("{:?}", scores[row][step]);
+                    return differ(&format!("scores[{step}][{row}]"), found, expected);
+                }
+            }
+        }
+    }
+    None
 }
 
-fn expected(case: &Json) -> Answer {
-    let sequences = case["expect"]["sequences"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(numbers);
-    let stops = case["expect"]["stop"].as_array().unwrap();
-    sequences
-        .zip(stops.iter().map(|stop| stop.as_str().unwrap().to_owned()))
-        .collect()
+/// Whether all numbers are within 1e-3; infinities are the same.
+fn near(found: &[f32], expected: &Json) -> bool {
+    let expected = expected.as_array().unwrap();
+    let near = |(found, expected): (&f32, &Json)| match expected.as_str() {
+        Some(infinite) => found.to_string() == infinite,
+        None => (f64::from(*found) - expected.as_f64().unwrap()).abs() < 1e-3,
+    };
+    found.len() == expected.len() && found.iter().zip(expected).all(near)
 }
 
 /// Whether every row begins with what is expected of it.
-fn goes_on(found: &Answer, case: &Json) -> bool {
-    let rows = found.iter().zip(expected(case));
-    rows.into_iter()
-        .all(|((ids, _), (expected, _))| ids.starts_with(&expected))
+fn goes_on(output: &Output, case: &Json) -> bool {
+    let expected = case["expect"]["sequences"].as_array().unwrap();
+    let mut rows = output.sequences.iter().zip(expected);
+    rows.all(|(ids, expected)| ids.starts_with(&numbers(expected)))
 }
 
-/// Whether `error` says that a field of the case is not supported.
+/// Whether `error` names an option or argument of the case.
 fn is_refusal(case: &Json, error: &decant::error::Error) -> bool {
     let ErrorKind::InvalidOption { name } = error.kind() else {
         return false;
     };
-    error.to_string().contains("not supported") && case["config"].get(name).is_some()
+    case["config"].get(name).is_some()
 }
 
 fn numbers(ids: &Json) -> Vec<u32> {
-    ids.as_array()
-        .unwrap()
-        .iter()
-        .map(|id| id.as_u64().unwrap() as u32)
-        .collect()
+    let ids = ids.as_array().unwrap().iter();
+    ids.map(|id| id.as_u64().unwrap() as u32).collect()
 }

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use decant::{
     error::Error,
-    generation::{Engine, Event, Generation, Output},
+    generation::{Arguments, Engine, Event, Generation, Output, Prompt, Strategy},
 };
 use pollster::block_on;
 use serde_json::Value;
@@ -46,4 +46,29 @@ pub fn events(generation: &mut Generation) -> Vec<Event> {
 /// Bytes of the cache that running calls hold.
 pub fn pages_used(engine: &Engine) -> usize {
     engine.stats().cache_bytes_used
+}
+
+/// The output of a call that another model drafts for.
+pub fn assisted(
+    engine: &Engine,
+    assistant: &Engine,
+    prompt: &[u32],
+    config: &decant::generation::Value,
+) -> Output {
+    let arguments = Arguments {
+        assistant: Some(assistant.clone()),
+        ..Arguments::default()
+    };
+    let prompts = [Prompt::Ids(prompt.to_vec())];
+    let mut running = engine.generate_with(&prompts, config, &arguments).unwrap();
+    assert_eq!(running.plan().strategy, Strategy::Assisted);
+    block_on(running.output()).unwrap()
+}
+
+/// `config` with `more` in it.
+pub fn with(config: &Value, more: Value) -> Value {
+    let mut config = config.clone();
+    let more = more.as_object().unwrap().clone();
+    config.as_object_mut().unwrap().extend(more);
+    config
 }

@@ -3,6 +3,9 @@
 use super::{GenerationConfig, ModelFacts, Source};
 use crate::error::{Error, Result};
 
+/// Sequences of one prompt; far more than any cache has room for.
+const MOST_BRANCHES: usize = 4096;
+
 impl GenerationConfig {
     /// Fails if the call names a token that the model does not have, or if two values contradict each
     /// other.
@@ -81,6 +84,13 @@ impl GenerationConfig {
     fn check_counts(&self) -> Result<()> {
         let (beams, answers) = (self.num_beams.value, self.num_return_sequences.value);
         let refuse = |name, message: String| Err(Error::option(name, message));
+        let many = [("num_beams", beams), ("num_return_sequences", answers)];
+        if let Some((name, found)) = many.into_iter().find(|(_, count)| *count > MOST_BRANCHES) {
+            return refuse(
+                name,
+                format!("found {found}, allowed: at most {MOST_BRANCHES}"),
+            );
+        }
         if beams == 1 && answers > 1 && !self.do_sample.value {
             return refuse(
                 "num_return_sequences",

@@ -9,11 +9,12 @@ mod warnings;
 pub use limits::{Limit, StoppingRule, stopping};
 
 use super::{
-    config::{GenerationConfig, ModelFacts, PlanSetting, Source, Warning},
+    config::{GenerationConfig, ModelFacts, PlanSetting, Setting, Source, Warning},
     fields,
     processors::{self, Stage},
     selection::Selection,
     stopping::Criterion,
+    tactics::Tactics,
     value::Value,
 };
 use crate::error::{Error, Result};
@@ -29,6 +30,8 @@ pub struct Plan {
     pub processors: Vec<Stage>,
     /// What chooses a token.
     pub selection: Selection,
+    /// How sequences are run, and what is kept of them.
+    pub tactics: Tactics,
     /// What ends a sequence, in order: the first that does names the reason.
     pub stopping: Vec<StoppingRule>,
     /// Where processors, selection and criteria run.
@@ -44,6 +47,12 @@ pub enum Strategy {
     Greedy,
     /// A random token, each time.
     Sample,
+    /// The best continuations of several sequences, each time.
+    BeamSearch,
+    /// Random continuations of several sequences, each time.
+    BeamSample,
+    /// Tokens that something cheap proposed and the model agrees to, each time.
+    Assisted,
 }
 
 /// Where a part of the loop runs.
@@ -59,6 +68,9 @@ impl Strategy {
         match self {
             Self::Greedy => "greedy_search",
             Self::Sample => "sample",
+            Self::BeamSearch => "beam_search",
+            Self::BeamSample => "beam_sample",
+            Self::Assisted => "assisted_generation",
         }
     }
 }
@@ -78,25 +90,27 @@ impl Plan {
     pub fn new(call: &Value, file: &Value, model: &ModelFacts) -> Result<Self> {
         let mut config = GenerationConfig::merge(call, file, model)?;
         let mut warnings = std::mem::take(&mut config.warnings);
-        warnings.extend(not_yet(&config.settings())?);
-        let strategy = match config.do_sample.value {
-            false => Strategy::Greedy,
-            true => Strategy::Sample,
+        warnings.extend(check_cache(&config.cache_implementation)?);
+        let seed = match config.do_sample.value {
+            false => None,
+            true => Some(config.seed.value.map_or_else(random_seed, Ok)?),
         };
-        let selection = match strategy {
-            Strategy::Greedy => Selection::Greedy,
-            Strategy::Sample => {
-                let seed = match config.seed.value {
-                    Some(seed) => seed,
-                    None => random_seed()?,
-                };
-                config.seed.value = Some(seed);
-                Selection::Multinomial { seed }
-            }
+        config.seed.value = seed.or(config.seed.value);
+        let beams = config.num_beams.value > 1;
+        let strategy = match (beams, seed) {
+            (false, None) => Strategy::Greedy,
+            (false, Some(_)) => Strategy::Sample,
+            (true, None) => Strategy::BeamSearch,
+            (true, Some(_)) => Strategy::BeamSample,
+        };
+        let selection = match seed {
+            None => Selection::Greedy,
+            Some(seed) => Selection::Multinomial { seed },
         };
         warnings.extend(warnings::ineffective(&config, model));
         Ok(Self {
             strategy,
+            tactics: Tactics::new(&config, seed, model),
             processors: processors::chain(&config, model),
             selection,
             stopping: stopping(&config, model),
@@ -119,6 +133,14 @@ impl Plan {
             }
         }
         self
+    }
+
+    /// Adds a warning about something that was set.
+    pub(super) fn warn(&mut self, field: &str, message: String) {
+        self.warnings.push(Warning {
+            field: field.into(),
+            message,
+        });
     }
 
     /// The stop strings, none of them empty.
@@ -145,48 +167,37 @@ impl Plan {
     }
 }
 
-/// Options that are understood and checked, and do not work yet: what is missing for each.
-const NOT_YET: &[(&str, &str)] = &[
-    ("num_beams", "this version has no beam search"),
-    ("use_cache", "this version always keeps keys and values"),
-    ("cache_implementation", "this version has one kind of cache"),
-    ("token_healing", "this version does not heal tokens"),
-    ("guidance_scale", "this version has no guidance"),
+/// Kinds of cache that there are not, and why. All others name what there is: pages that are reserved
+/// when the model is loaded, and taken as they are needed.
+const NO_CACHES: &[(&str, &str)] = &[
+    ("offloaded", OFFLOADED),
+    ("offloaded_static", OFFLOADED),
+    ("offloaded_hybrid", OFFLOADED),
+    ("offloaded_hybrid_chunked", OFFLOADED),
     (
-        "num_return_sequences",
-        "this version gives one answer to a prompt",
+        "quantized",
+        "the type of its entries is chosen when the model is loaded, by kvCache",
     ),
-    ("output_scores", "this version returns ids and text only"),
-    ("output_logits", "this version returns ids and text only"),
-    ("top_logprobs", "this version returns ids and text only"),
-    ("prompt_lookup_num_tokens", "this version has no drafts"),
-    ("prefill_chunk_size", "this version cuts prompts by itself"),
 ];
+const OFFLOADED: &str = "keys and values stay on the device";
 
-/// Fails if the call asks for what does not work yet; a file's wishes become warnings.
-fn not_yet(settings: &[PlanSetting]) -> Result<Vec<Warning>> {
-    let mut warnings = Vec::new();
-    for (name, missing) in NOT_YET {
-        let Some(setting) = settings.iter().find(|setting| setting.name == *name) else {
-            continue;
-        };
-        let neutral = fields::find(name).is_none_or(|field| field.is_neutral(&setting.value));
-        match setting.source {
-            _ if neutral => {}
-            Source::Call => {
-                let message = format!(
-                    "found {}; this option is not supported: {missing}",
-                    setting.value
-                );
-                return Err(Error::option(*name, message));
-            }
-            _ => warnings.push(Warning {
-                field: (*name).into(),
-                message: format!("the file's {} has no effect: {missing}", setting.value),
-            }),
-        }
+/// Fails if the call asks for a kind of cache that there is not; a file's wish becomes a warning.
+fn check_cache(cache: &Setting<Option<&'static str>>) -> Result<Option<Warning>> {
+    let asked = cache.value.unwrap_or("dynamic");
+    let Some((_, reason)) = NO_CACHES.iter().find(|(name, _)| *name == asked) else {
+        return Ok(None);
+    };
+    let field = "cache_implementation";
+    match cache.source {
+        Source::Call => Err(Error::option(
+            field,
+            format!("found {asked:?}; this kind is not supported: {reason}"),
+        )),
+        _ => Ok(Some(Warning {
+            field: field.into(),
+            message: format!("the file's {asked:?} has no effect: {reason}"),
+        })),
     }
-    Ok(warnings)
 }
 
 /// A seed that JavaScript can hold, so that it can be read from the plan and given again.

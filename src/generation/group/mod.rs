@@ -1,0 +1,331 @@
+//! The sequences that go on from one prompt. They share its evaluation and its pages; then each goes
+//! its own way, or all of them search together as beams.
+
+mod answer;
+mod beams;
+mod turn;
+
+pub(super) use answer::Answer;
+pub(super) use turn::{Record, Turn};
+
+use super::{
+    candidates::{Draft, Start},
+    engine::Shared,
+    generate::Prepared,
+    healing::Healing,
+    output::Event,
+    plan::Plan,
+    processors::{Context, Scratch, log_softmax},
+    selection::{BeamSearch, Draw},
+    sequence::{Sequence, Track},
+    stopping::{Progress, StopReason},
+    streamer::Streamer,
+};
+use crate::error::Result;
+
+/// A prompt and what follows it.
+pub(super) struct Group {
+    /// The prompt's place in the call.
+    prompt: usize,
+    /// The most tokens that an answer may have.
+    answer: usize,
+    /// The prompt's last token, while it is to be chosen again.
+    healing: Option<Healing>,
+    /// How many answers are wanted.
+    answers: usize,
+    /// Sequences that run or have ended; before the prompt is evaluated there is one.
+    rows: Vec<Sequence>,
+    search: Option<BeamSearch<Answer>>,
+    /// What the prompt's last token says beyond what it said before it was chosen again.
+    healed: String,
+    /// What beam search found.
+    found: Vec<Answer>,
+    /// The draft that is being verified, in the one row there is then.
+    draft: Draft,
+    record: Record,
+}
+
+impl Group {
+    /// The group of the prompt at place `at`. Nothing is taken yet.
+    pub fn new(at: usize, prepared: Prepared, plan: &Plan) -> Self {
+        let Prepared {
+            prompt,
+            negative_prompt,
+            healing,
+        } = prepared;
+        let length = prompt.len() + usize::from(healing.is_some());
+        let answer = plan.longest(length) - length;
+        let beams = plan.tactics.beams;
+        Self {
+            prompt: at,
+            answer,
+            healing,
+            answers: plan.tactics.answers,
+            rows: vec![Sequence::new(prompt, negative_prompt)],
+            search: beams.map(|settings| BeamSearch::new(settings, answer)),
+            healed: String::new(),
+            found: Vec::new(),
+            draft: Draft::default(),
+            record: Record::default(),
+        }
+    }
+
+    /// Takes the pages that all its sequences may need; returns how many tokens of the prompt were in
+    /// the cache.
+    pub fn begin(&mut self, engine: &Shared, plan: &Plan) -> Result<usize> {
+        let branches = plan.tactics.branches();
+        let healed = usize::from(self.healing.is_some());
+        let first = &mut self.rows[0];
+        for track in first.tracks() {
+            let longest = track.ids.len() + healed + self.answer;
+            track.begin(engine, longest, branches, plan.tactics.use_cache)?;
+        }
+        let table = first.main.table.as_ref();
+        let cached = table.map_or(0, |table| table.length());
+        if self.healing.is_none() {
+            self.read_along(engine, plan)?;
+        }
+        Ok(cached)
+    }
+
+    /// Begins to make text of the answer, now that the prompt is certain.
+    fn read_along(&mut self, engine: &Shared, plan: &Plan) -> Result<()> {
+        let stops = plan.stop_strings();
+        let first = &mut self.rows[0];
+        // Beams are read when they are final; until then only stop strings are looked for.
+        if self.search.is_none() || !stops.is_empty() {
+            let prompt = &first.main.ids;
+            first.streamer = Some(Streamer::new(&engine.tokenizer, stops, prompt)?);
+        }
+        Ok(())
+    }
+
+    /// Chooses the prompt's last token again, once the scores are there.
+    fn heal(&mut self, engine: &Shared, plan: &Plan) -> Result<()> {
+        let first = &mut self.rows[0];
+        let Some(healing) = self.healing.take_if(|_| first.is_evaluated()) else {
+            return Ok(());
+        };
+        let (tail, token) = (healing.tail(), healing.choose(&first.main.logits));
+        let before = engine
+            .tokenizer
+            .decode(&[&first.main.ids[..], &[tail]].concat(), true)?;
+        first
+            .main
+            .go_on(first.main.ids.len(), token, plan.tactics.use_cache);
+        first.main.prompt_length = first.main.ids.len();
+        // Without a negative prompt, guidance leads away from the prompt's last token.
+        if let Some(guide) = first.guide.as_mut().filter(|guide| guide.ids == [tail]) {
+            guide.ids.clear();
+            guide.go_on(0, token, false);
+        }
+        first.forget_scores();
+        let after = engine.tokenizer.decode(&first.main.ids, true)?;
+        self.healed = after.strip_prefix(before.as_str()).unwrap_or("").to_owned();
+        first.text = self.healed.clone();
+        self.read_along(engine, plan)
+    }
+
+    /// Every track that runs.
+    pub fn tracks(&mut self) -> impl Iterator<Item = &mut Track> {
+        let tracks = self.rows.iter_mut().flat_map(Sequence::tracks);
+        tracks.filter(|track| track.table.is_some())
+    }
+
+    /// Whether no sequence goes on.
+    pub fn is_over(&self) -> bool {
+        self.rows.iter().all(|row| row.reason.is_some())
+    }
+
+    /// Where a draft may go on from: only where one sequence waits for its next token alone.
+    pub fn start(&self) -> Option<Start<'_>> {
+        let [row] = &self.rows[..] else { return None };
+        let main = &row.main;
+        // A prompt whose last token may change is not gone on from.
+        let fresh = self.healing.is_none()
+            && main.table.as_ref()?.length() + 1 >= main.ids.len()
+            && main.draft == 0;
+        // One more token follows the draft.
+        let room = main.prompt_length + self.answer - main.ids.len() - 1;
+        (fresh && main.logits.is_empty()).then_some(Start {
+            ids: &main.ids,
+            prompt_length: main.prompt_length,
+            room,
+        })
+    }
+
+    /// Lets the next forward pass verify `draft`.
+    pub fn propose(&mut self, draft: Draft) {
+        self.rows[0].propose(&draft.tokens);
+        self.draft = draft;
+    }
+
+    /// Runs the processors on all rows of scores that are complete.
+    pub fn process(
+        &mut self,
+        engine: &Shared,
+        plan: &Plan,
+        scratch: &mut Scratch,
+        row: &mut Vec<f32>,
+    ) -> Result<()> {
+        if self.healing.is_some() {
+            return self.heal(engine, plan);
+        }
+        let searching = self.search.is_some();
+        if !searching && self.rows.len() < self.answers && self.rows[0].is_evaluated() {
+            let forks = (1..self.answers).map(|_| self.rows[0].fork());
+            let forks: Vec<Sequence> = forks.collect();
+            self.rows.extend(forks);
+        }
+        let first = self.prompt * plan.tactics.branches();
+        let rows = self.rows.iter_mut().enumerate();
+        for (place, sequence) in rows.filter(|(_, row)| row.is_evaluated()) {
+            let Sequence {
+                main, guide, raw, ..
+            } = sequence;
+            let vocabulary = main.logits.len() / (main.draft + 1);
+            while sequence.processed <= main.draft {
+                let at = sequence.processed * vocabulary..(sequence.processed + 1) * vocabulary;
+                row.clear();
+                row.extend_from_slice(&main.logits[at.clone()]);
+                if searching {
+                    log_softmax(row);
+                }
+                let context = Context {
+                    ids: &main.ids[..main.length() + sequence.processed],
+                    prompt_length: main.prompt_length,
+                    sequence: first + place,
+                    unconditional: guide.as_ref().map(|guide| &guide.logits[at.clone()]),
+                };
+                for stage in &plan.processors {
+                    stage.processor.process(&context, row, scratch);
+                }
+                if plan.tactics.output_logits {
+                    raw.extend_from_slice(&main.logits[at.clone()]);
+                }
+                main.logits[at].copy_from_slice(row);
+                sequence.processed += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Chooses what follows wherever the scores are complete; returns how many rows were chosen from.
+    pub fn choose(&mut self, turn: &mut Turn) -> Result<usize> {
+        if self.search.is_some() {
+            return self.branch(turn);
+        }
+        let mut chosen = 0;
+        for at in 0..self.rows.len() {
+            if self.rows[at].is_ready() {
+                chosen += self.append(at, turn)?;
+            }
+        }
+        Ok(chosen)
+    }
+
+    /// Ends what has not ended: for a reason, or because of an error.
+    pub fn end(&mut self, reason: Option<StopReason>, engine: &Shared, plan: &Plan) -> Result<()> {
+        if let Some(reason) = reason {
+            self.conclude(reason, engine, plan)?;
+        }
+        for sequence in self.rows.iter_mut().filter(|row| row.reason.is_none()) {
+            let text = sequence.end(reason)?;
+            sequence.text.push_str(&text);
+        }
+        Ok(())
+    }
+
+    /// The answers, as many as were wanted where there are that many.
+    pub fn answers(&self) -> Vec<Answer> {
+        if !self.found.is_empty() {
+            return self.found.clone();
+        }
+        // Ended before the prompt was evaluated, all answers are the same.
+        let rows = (0..self.answers).map(|at| &self.rows[at.min(self.rows.len() - 1)]);
+        rows.map(Answer::of).collect()
+    }
+
+    /// Why the answers ended that have ended.
+    pub fn reasons(&self) -> Vec<StopReason> {
+        match self.found.is_empty() {
+            true => self.rows.iter().filter_map(|row| row.reason).collect(),
+            false => self.found.iter().map(|answer| answer.reason).collect(),
+        }
+    }
+
+    /// The recorded scores.
+    pub fn record(&mut self) -> Record {
+        std::mem::take(&mut self.record)
+    }
+
+    /// Appends the next tokens of the sequence at place `at`: of a draft as many as are right, and one.
+    fn append(&mut self, at: usize, turn: &mut Turn) -> Result<usize> {
+        let number = self.prompt * self.answers + at;
+        let tactics = &turn.plan.tactics;
+        let sequence = &mut self.rows[at];
+        let draft = sequence.main.draft;
+        let (length, before) = (sequence.main.length(), sequence.new_tokens());
+        let vocabulary = sequence.main.logits.len() / (draft + 1);
+        let mut accepted = 0;
+        for step in 0..=draft {
+            let scores = &sequence.main.logits[step * vocabulary..][..vocabulary];
+            let proposed = (step < draft).then(|| sequence.main.ids[length + step]);
+            let draw = Draw {
+                sequence: number as u32,
+                step: (before + step) as u32,
+            };
+            let token = match (proposed, self.draft.distributions.get(step)) {
+                (Some(proposed), Some(q)) => {
+                    let weight = self.draft.weight.unwrap_or(1.0);
+                    let selection = &turn.plan.selection;
+                    selection.verify(scores, proposed, q, weight, draw)?
+                }
+                _ => turn.plan.selection.select(scores, draw)?,
+            };
+            let right = proposed == Some(token);
+            accepted += usize::from(right);
+            let raw = sequence.raw.get(step * vocabulary..(step + 1) * vocabulary);
+            self.record.add(tactics, at, scores, raw);
+            if tactics.output_scores {
+                sequence.transition_scores.push(scores[token as usize]);
+            }
+            let score = tactics
+                .top_logprobs
+                .map(|top| answer::token_score(scores, token, top));
+            sequence.token_scores.extend(score.clone());
+            let is_end = turn.plan.eos_token_ids().contains(&token);
+            let mut shown = sequence.show(token, is_end)?;
+            turn.count_tokens(1);
+            let progress = Progress {
+                token,
+                new_tokens: before + step + 1,
+                length: length + step + 1,
+                stop_string: shown.stopped,
+                seconds: turn.seconds,
+            };
+            let reason = turn.reason(&progress);
+            if !right || reason.is_some() {
+                sequence.go_on(step, token, tactics.use_cache);
+            }
+            if reason.is_some() {
+                shown.text.push_str(&sequence.end(reason)?);
+            }
+            sequence.text.push_str(&shown.text);
+            if before + step == 0 {
+                shown.text.insert_str(0, &self.healed);
+            }
+            turn.events.push_back(Event {
+                sequence: number,
+                token_id: token,
+                text: shown.text,
+                score,
+            });
+            if !right || reason.is_some() {
+                break;
+            }
+        }
+        turn.speculation.add(draft, accepted);
+        Ok(accepted + 1)
+    }
+}
