@@ -1,6 +1,9 @@
 //! What a call is given beside its prompts and its configuration.
 
+use std::rc::Rc;
+
 use super::{
+    callbacks::{Callbacks, Functions},
     candidates::{Assistant, Drafter},
     config::{PlanSetting, Source},
     engine::{Engine, Shared},
@@ -8,7 +11,7 @@ use super::{
     healing::Healing,
     inputs::{self, Prompt},
     plan::{Plan, Strategy},
-    processors::Guidance,
+    processors::{Guidance, Mirostat, Stage},
     selection::Selection,
     value::Value,
 };
@@ -24,6 +27,8 @@ pub struct Arguments {
     pub negative_prompts: Option<Vec<Prompt>>,
     /// For each prompt, which of its ids count. Those that do not are padding, all on the left.
     pub attention_mask: Option<Vec<Vec<bool>>>,
+    /// The caller's own functions.
+    pub callbacks: Option<Rc<dyn Callbacks>>,
 }
 
 /// Fields that only an assistant reads.
@@ -48,6 +53,12 @@ impl Arguments {
         }
     }
 
+    /// How many functions of the caller's there are.
+    pub(super) fn functions(&self) -> Functions {
+        let callbacks = self.callbacks.as_ref();
+        callbacks.map_or_else(Functions::default, |callbacks| callbacks.functions())
+    }
+
     /// The ids of `prompts`, checked, with the negative prompts where `plan` has use for them.
     pub(super) fn prepare(
         &self,
@@ -56,9 +67,7 @@ impl Arguments {
         plan: &mut Plan,
     ) -> Result<Vec<Prepared>> {
         let guided = plan.processors.iter();
-        let guided = guided
-            .map(|stage| stage.processor.name())
-            .any(|name| name == Guidance::NAME);
+        let guided = guided.map(Stage::name).any(|name| name == Guidance::NAME);
         if self.negative_prompts.is_some() && !guided {
             plan.warn(
                 "negative_prompt",
@@ -150,6 +159,14 @@ impl Arguments {
         ];
         if let Some((_, needs)) = alone.iter().find(|(holds, _)| !holds) {
             return Err(Error::option(name, format!("allowed: only with {needs}")));
+        }
+        if plan
+            .processors
+            .iter()
+            .any(|stage| stage.name() == Mirostat::NAME)
+        {
+            let message = "found 2, allowed: 0 with drafts, since Mirostat follows one sequence token by token";
+            return Err(Error::option(Mirostat::NAME, message));
         }
         plan.strategy = Strategy::Assisted;
         Ok(Some(match (lookup, &self.assistant) {

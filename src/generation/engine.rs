@@ -136,10 +136,18 @@ impl Engine {
             let message = "there is no prompt, allowed: at least one";
             return Err(Error::new(ErrorKind::InvalidInput, message));
         }
-        let mut plan = Plan::new(config, &self.0.generation_config, &self.0.model)?;
+        let (file, model) = (&self.0.generation_config, &self.0.model);
+        let mut plan = Plan::with_functions(config, file, model, arguments.functions())?;
         let prepared = arguments.prepare(prompts, &self.0, &mut plan)?;
         let drafter = arguments.drafter(&prepared, &self.0, &mut plan)?;
-        Ok(Generation::new(self.0.clone(), plan, prepared, drafter))
+        let callbacks = arguments.callbacks.clone();
+        Ok(Generation::new(
+            self.0.clone(),
+            plan,
+            prepared,
+            drafter,
+            callbacks,
+        ))
     }
 
     /// What a call under `config` will do. A seed that the call would draw is null.

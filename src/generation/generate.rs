@@ -11,6 +11,7 @@ use std::{collections::VecDeque, rc::Rc};
 
 use super::{
     batch::{Pending, pack},
+    callbacks::Callbacks,
     candidates::{Drafter, Speculation},
     config::{Source, Warning},
     engine::{Shared, StopHandle},
@@ -42,8 +43,10 @@ pub struct Generation {
     speculation: Speculation,
     step: Step,
     rows: Vec<usize>,
-    row: Vec<f32>,
+    /// Memory for rows of scores.
+    buffers: Vec<Vec<f32>>,
     scratch: Scratch,
+    callbacks: Option<Rc<dyn Callbacks>>,
 }
 
 enum State {
@@ -69,6 +72,7 @@ impl Generation {
         mut plan: Plan,
         prompts: Vec<Prepared>,
         drafter: Option<Drafter>,
+        callbacks: Option<Rc<dyn Callbacks>>,
     ) -> Self {
         let context = engine.model.context_length;
         let length = |p: &Prepared| p.prompt.len() + usize::from(p.healing.is_some());
@@ -94,8 +98,9 @@ impl Generation {
             speculation: Speculation::default(),
             step: Step::default(),
             rows: Vec::new(),
-            row: Vec::new(),
+            buffers: Vec::new(),
             scratch: Scratch::default(),
+            callbacks,
         }
     }
 
@@ -127,7 +132,11 @@ impl Generation {
             return Ok(Pull::End);
         }
         if self.events.is_empty() && !matches!(self.state, State::Ended(_)) {
-            if let Err(error) = self.advance().await {
+            let advanced = self.advance().await;
+            // Whoever asks for the end need not wait for the caller's functions, which then fail.
+            if let Err(error) = advanced
+                && !self.stop.is_stopped()
+            {
                 self.end(Err(error.clone()));
                 return Err(error);
             }
@@ -202,7 +211,7 @@ impl Generation {
         let prompt_rows = self.evaluate(&*executor).await?;
         let chosen = match self.stop.is_stopped() {
             true => 0,
-            false => self.choose()?,
+            false => self.choose().await?,
         };
         let milliseconds = (self.engine.now() - entered) * 1000.0;
         if prompt_rows > 0 {
@@ -234,6 +243,11 @@ impl Generation {
 
     /// One forward pass over ids that are not evaluated; returns how many were of prompts.
     async fn evaluate(&mut self, executor: &dyn Executor) -> Result<usize> {
+        let mut groups = self.groups.iter_mut();
+        // A pull that was dropped while the caller's functions worked has left nothing to evaluate.
+        if groups.all(|group| group.tracks().all(|track| track.is_evaluated())) {
+            return Ok(0);
+        }
         let tracks = self.groups.iter_mut().flat_map(Group::tracks);
         let chunk = self.plan.tactics.prefill_chunk;
         let pending = tracks.filter_map(|track| track.pending(chunk));
@@ -267,7 +281,7 @@ impl Generation {
     }
 
     /// Chooses what follows wherever all scores are there; returns how many rows were chosen from.
-    fn choose(&mut self) -> Result<usize> {
+    async fn choose(&mut self) -> Result<usize> {
         let started = match self.state {
             State::Running(started) => started,
             _ => self.engine.now(),
@@ -281,11 +295,13 @@ impl Generation {
             timings: &mut self.timings,
             speculation: &mut self.speculation,
             events: &mut self.events,
+            callbacks: self.callbacks.as_deref(),
         };
         let mut chosen = 0;
         for group in &mut self.groups {
-            group.process(&self.engine, &self.plan, &mut self.scratch, &mut self.row)?;
-            chosen += group.choose(&mut turn)?;
+            let (scratch, buffers) = (&mut self.scratch, &mut self.buffers);
+            group.process(&turn, scratch, buffers).await?;
+            chosen += group.choose(&mut turn).await?;
         }
         let drafted = self.speculation.drafted - before.drafted;
         if let Some(drafter) = self.drafter.as_mut().filter(|_| drafted > 0) {

@@ -9,6 +9,7 @@
 mod arguments;
 mod batch;
 pub mod cache;
+pub mod callbacks;
 pub mod candidates;
 pub mod config;
 pub mod engine;

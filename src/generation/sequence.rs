@@ -1,5 +1,7 @@
 //! One sequence of a call: its ids, its pages, its scores, its text.
 
+use std::ops::Range;
+
 use super::{
     batch::Pending,
     cache::PageTable,
@@ -65,6 +67,12 @@ impl Track {
     /// Ids without the draft.
     pub fn length(&self) -> usize {
         self.ids.len() - self.draft
+    }
+
+    /// Where the logits after the first `at` ids of the draft are.
+    pub fn row(&self, at: usize) -> Range<usize> {
+        let vocabulary = self.logits.len() / (self.draft + 1);
+        at * vocabulary..(at + 1) * vocabulary
     }
 
     /// Counts `rows` more ids as evaluated, and takes the logits of those whose logits are wanted;

@@ -1,9 +1,11 @@
 //! A loaded model for JavaScript.
 
+use std::rc::Rc;
+
 use serde_json::{Value, json};
 use wasm_bindgen::prelude::wasm_bindgen;
 
-use super::{generation::Generation, json, template};
+use super::{callbacks::Callbacks, generation::Generation, json, template};
 use crate::{
     error::{Error, Result},
     generation::{self, Arguments, Prompt},
@@ -28,6 +30,7 @@ impl Engine {
         config: &str,
         arguments: &str,
         assistant: Option<&Engine>,
+        callbacks: Option<Callbacks>,
     ) -> Result<Generation> {
         let given = generation::Value::from(parse(arguments)?);
         let negative = given.get("negative_prompt").map(Prompt::parse_many);
@@ -38,6 +41,7 @@ impl Engine {
                 .get("attention_mask")
                 .map(Arguments::parse_mask)
                 .transpose()?,
+            callbacks: callbacks.map(|functions| Rc::new(functions) as _),
         };
         let prompts = Prompt::parse_many(&parse(input)?.into())?;
         let config = parse(config)?.into();
@@ -61,9 +65,16 @@ impl Engine {
         }
     }
 
-    /// Begins a generation; input, configuration and further arguments are JSON.
-    pub fn generate(&self, input: &str, config: &str, arguments: &str) -> Result<Generation> {
-        self.begin(input, config, arguments, None)
+    /// Begins a generation; input, configuration and further arguments are JSON, `callbacks` the caller's
+    /// own functions.
+    pub fn generate(
+        &self,
+        input: &str,
+        config: &str,
+        arguments: &str,
+        callbacks: Option<Callbacks>,
+    ) -> Result<Generation> {
+        self.begin(input, config, arguments, None, callbacks)
     }
 
     /// The same with a model that drafts.
@@ -73,8 +84,9 @@ impl Engine {
         config: &str,
         arguments: &str,
         assistant: &Engine,
+        callbacks: Option<Callbacks>,
     ) -> Result<Generation> {
-        self.begin(input, config, arguments, Some(assistant))
+        self.begin(input, config, arguments, Some(assistant), callbacks)
     }
 
     /// The plan of a configuration, both as JSON.

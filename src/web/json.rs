@@ -96,12 +96,11 @@ pub fn plan(plan: &Plan) -> Value {
         .collect();
     let processors = plan.processors.iter().map(|stage| {
         let args: Map<_, _> = stage
-            .processor
             .args()
             .into_iter()
             .map(|(name, value)| (name.to_owned(), value.to_json()))
             .collect();
-        json!({ "name": stage.processor.name(), "args": args, "source": stage.source.name() })
+        json!({ "name": stage.name(), "args": args, "source": stage.source.name() })
     });
     let stopping = plan.stopping.iter().map(|rule| {
         let name = rule.criterion.name();

@@ -4,6 +4,8 @@
 //! (`www/plain.ts`). Data handed to JavaScript is a copy. No method holds an exclusive borrow across an
 //! await, so that a second call, or a stop, may come in meanwhile.
 
+mod apply;
+mod callbacks;
 mod engine;
 mod error;
 mod generation;

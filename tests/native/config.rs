@@ -38,7 +38,7 @@ fn value(plan: &Plan, name: &str) -> (serde_json::Value, Source) {
 }
 
 fn stages(plan: &Plan) -> Vec<&'static str> {
-    plan.processors.iter().map(|s| s.processor.name()).collect()
+    plan.processors.iter().map(|s| s.name()).collect()
 }
 
 fn warned(plan: &Plan) -> Vec<&str> {
@@ -324,6 +324,31 @@ fn a_file_is_not_the_callers_fault() {
 
 fn plan_error(file: serde_json::Value) -> String {
     plan(json!({}), file).unwrap_err().to_string()
+}
+
+/// The values of a plan, passed as a call, make the same plan.
+#[test]
+fn the_values_of_a_plan_can_be_passed_again() {
+    let full = json!({
+        "do_sample": true, "seed": 3, "forced_eos_token_id": [3, 4], "bad_words_ids": [[5]],
+        "sequence_bias": [[[1, 2], 0.5]], "logit_bias": {"7": 2}, "suppress_tokens": [9],
+        "exponential_decay_length_penalty": [2, 1.5], "watermarking_config": {"bias": 1},
+        "max_new_tokens": 4, "stop_strings": "a", "top_h": 0.5,
+    });
+    for call in [json!({"max_new_tokens": 4}), full] {
+        let plan = planned(call, json!(null));
+        let values = plan.settings.iter();
+        let values = values.map(|setting| (setting.name.to_owned(), setting.value.to_json()));
+        let again = planned(values.collect(), json!(null));
+        let shown = |plan: &Plan| -> Vec<_> {
+            plan.settings
+                .iter()
+                .map(|s| (s.name, s.value.clone()))
+                .collect()
+        };
+        assert_eq!(shown(&again), shown(&plan));
+        assert_eq!(stages(&again), stages(&plan));
+    }
 }
 
 #[test]

@@ -164,7 +164,7 @@ fn nan_and_infinity_pass_through_every_processor() {
         }),
         Rc::new(Mirostat { tau: 0.1, eta: 0.1 }),
         Rc::new(SequenceBias::new(vec![(vec![3], 2.0), (vec![3, 1], -2.0)])),
-        Rc::new(LogitBias::new(&[(vec![2], 5.0)])),
+        Rc::new(LogitBias::new(&[(2, 5.0)])),
         Rc::new(FrequencyPenalty::new(1.0)),
         Rc::new(PresencePenalty::new(1.0)),
         Rc::new(ExponentialDecay::new((0, 2.0), &[0, 1, 2, 3])),

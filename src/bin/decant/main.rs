@@ -202,7 +202,7 @@ fn describe(plan: &Plan) -> String {
     let stages = plan.processors.iter().map(|stage| {
         format!(
             "processor: {} with {} ({})",
-            stage.processor.name(),
+            stage.name(),
             args_of(stage),
             stage.source.name()
         )
@@ -235,7 +235,6 @@ fn describe(plan: &Plan) -> String {
 
 fn args_of(stage: &Stage) -> String {
     let args = stage
-        .processor
         .args()
         .into_iter()
         .map(|(name, value)| format!("{name} = {value}"));

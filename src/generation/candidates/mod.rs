@@ -18,7 +18,7 @@ pub use self::{
 
 use super::{
     plan::Plan,
-    processors::{Context, Scratch},
+    processors::{Context, Scratch, Work},
 };
 use crate::error::Result;
 
@@ -93,7 +93,8 @@ impl Drafter {
     }
 }
 
-/// Runs the processors of `plan` on the scores of the token after `ids`.
+/// Runs the processors of `plan` on the scores of the token after `ids`, without the caller's functions:
+/// a draft is a guess, and what they say counts when it is verified.
 fn process(plan: &Plan, ids: &[u32], prompt_length: usize, scores: &mut [f32], s: &mut Scratch) {
     let context = Context {
         ids,
@@ -101,6 +102,8 @@ fn process(plan: &Plan, ids: &[u32], prompt_length: usize, scores: &mut [f32], s
         ..Context::default()
     };
     for stage in &plan.processors {
-        stage.processor.process(&context, scores, s);
+        if let Work::Processor(processor) = &stage.work {
+            processor.process(&context, scores, s);
+        }
     }
 }

@@ -39,7 +39,6 @@ impl GenerationConfig {
         }
         let lists = [
             ("eos_token_id", &self.eos_token_id),
-            ("forced_eos_token_id", &self.forced_eos_token_id),
             ("suppress_tokens", &self.suppress_tokens),
             ("begin_suppress_tokens", &self.begin_suppress_tokens),
             ("dry_sequence_breaker_ids", &self.dry_sequence_breaker_ids),
@@ -53,23 +52,26 @@ impl GenerationConfig {
             words.source,
             &mut words.value.iter().flatten(),
         )?;
-        for (name, biases) in [
-            ("sequence_bias", &self.sequence_bias),
-            ("logit_bias", &self.logit_bias),
-        ] {
-            let mut ids = biases.value.iter().flat_map(|(ids, _)| ids);
-            check(name, biases.source, &mut ids)?;
-        }
+        let biases = &self.sequence_bias;
+        let mut ids = biases.value.iter().flat_map(|(ids, _)| ids);
+        check("sequence_bias", biases.source, &mut ids)?;
+        let biases = &self.logit_bias;
+        let mut ids = biases.value.iter().map(|(id, _)| id);
+        check("logit_bias", biases.source, &mut ids)?;
+        let forced = &self.forced_eos_token_id;
+        check(
+            "forced_eos_token_id",
+            forced.source,
+            &mut forced.value.iter().flatten(),
+        )?;
         Ok(())
     }
 
     /// A token that is forced and suppressed would leave nothing to choose from.
     fn check_forced(&self) -> Result<()> {
         let bos: Vec<u32> = self.forced_bos_token_id.value.into_iter().collect();
-        for (name, forced) in [
-            ("forced_bos_token_id", &bos),
-            ("forced_eos_token_id", &self.forced_eos_token_id.value),
-        ] {
+        let eos = self.forced_eos_token_id.value.clone().unwrap_or_default();
+        for (name, forced) in [("forced_bos_token_id", &bos), ("forced_eos_token_id", &eos)] {
             let suppressed = |id: &u32| self.suppress_tokens.value.contains(id);
             if !forced.is_empty() && forced.iter().all(suppressed) {
                 let message = format!(

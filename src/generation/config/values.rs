@@ -168,6 +168,17 @@ impl FieldValue for (usize, f64) {
     }
 }
 
+/// A token and its bias.
+impl FieldValue for (u32, f64) {
+    fn from_checked(_: Checked) -> Option<Self> {
+        None
+    }
+
+    fn to_value(&self) -> Value {
+        Value::List(vec![self.0.to_value(), self.1.to_value()])
+    }
+}
+
 /// A sequence and its bias.
 impl FieldValue for (Vec<u32>, f64) {
     fn from_checked(_: Checked) -> Option<Self> {
@@ -194,7 +205,7 @@ impl<T: FieldValue> FieldValue for Option<T> {
 }
 
 /// A list's elements know how to show themselves; which list a checked value is, [`ListOf`] knows.
-impl<T: FieldValue + ListOf> FieldValue for Vec<T> {
+impl<T: ListOf> FieldValue for Vec<T> {
     fn from_checked(checked: Checked) -> Option<Self> {
         T::list(checked)
     }
@@ -204,14 +215,19 @@ impl<T: FieldValue + ListOf> FieldValue for Vec<T> {
     }
 
     fn to_value(&self) -> Value {
-        Value::List(self.iter().map(T::to_value).collect())
+        T::list_value(self)
     }
 }
 
 /// What the elements of a list are.
-pub(super) trait ListOf: Sized {
+pub(super) trait ListOf: FieldValue {
     /// The list in `checked`, if it is one of these.
     fn list(checked: Checked) -> Option<Vec<Self>>;
+
+    /// The list as a caller writes it.
+    fn list_value(list: &[Self]) -> Value {
+        Value::List(list.iter().map(Self::to_value).collect())
+    }
 }
 
 macro_rules! list_of {
@@ -230,8 +246,61 @@ macro_rules! list_of {
 list_of! {
     u32: Tokens,
     String: Texts,
-    Vec<u32>: Sequences,
-    (Vec<u32>, f64): Biases,
+}
+
+/// Sequences; a caller who has none leaves the field out.
+impl ListOf for Vec<u32> {
+    fn list(checked: Checked) -> Option<Vec<Self>> {
+        match checked {
+            Checked::Sequences(values) => Some(values),
+            _ => None,
+        }
+    }
+
+    fn list_value(list: &[Self]) -> Value {
+        unless_empty(list, || list.iter().map(Self::to_value).collect())
+    }
+}
+
+/// Biases of sequences; a caller who has none leaves the field out.
+impl ListOf for (Vec<u32>, f64) {
+    fn list(checked: Checked) -> Option<Vec<Self>> {
+        match checked {
+            Checked::Biases(values) => Some(values),
+            _ => None,
+        }
+    }
+
+    fn list_value(list: &[Self]) -> Value {
+        unless_empty(list, || list.iter().map(Self::to_value).collect())
+    }
+}
+
+/// Biases of tokens, an object.
+impl ListOf for (u32, f64) {
+    fn list(checked: Checked) -> Option<Vec<Self>> {
+        match checked {
+            Checked::TokenBiases(values) => Some(values),
+            _ => None,
+        }
+    }
+
+    fn list_value(list: &[Self]) -> Value {
+        let entries = list
+            .iter()
+            .map(|(id, bias)| (id.to_string(), Value::Number(*bias)));
+        match list {
+            [] => Value::Null,
+            _ => Value::Object(entries.collect()),
+        }
+    }
+}
+
+fn unless_empty<T>(list: &[T], values: impl FnOnce() -> Vec<Value>) -> Value {
+    match list {
+        [] => Value::Null,
+        _ => Value::List(values()),
+    }
 }
 
 fn saturated(count: u64) -> usize {

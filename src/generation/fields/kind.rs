@@ -77,6 +77,8 @@ pub enum Checked {
     Sequences(Vec<Vec<u32>>),
     /// Sequences of token ids, each with a number.
     Biases(Vec<(Vec<u32>, f64)>),
+    /// Token ids, each with a number.
+    TokenBiases(Vec<(u32, f64)>),
     /// Of [`Kind::Decay`].
     Decay(u64, f64),
     /// Of [`Kind::Watermark`].
@@ -133,7 +135,7 @@ impl Kind {
             }
             (Self::TokenBiases, Value::Object(entries)) => {
                 let biases = entries.iter().map(|(key, value)| token_bias(key, value));
-                biases.collect::<Option<_>>().map(Checked::Biases)
+                biases.collect::<Option<_>>().map(Checked::TokenBiases)
             }
             (Self::Decay, Value::List(pair)) => match pair.as_slice() {
                 [Value::Number(start), Value::Number(factor)]
@@ -252,12 +254,12 @@ fn bias(value: &Value) -> Option<(Vec<u32>, f64)> {
     }
 }
 
-fn token_bias(key: &str, value: &Value) -> Option<(Vec<u32>, f64)> {
+fn token_bias(key: &str, value: &Value) -> Option<(u32, f64)> {
     match value {
         Value::Number(bias) if Range::Between(-100.0, 100.0).contains(*bias) => {
             // Only the plain spelling, so that no two keys are one id.
             let id = key.parse::<u32>().ok().filter(|id| id.to_string() == key)?;
-            Some((vec![id], *bias))
+            Some((id, *bias))
         }
         _ => None,
     }

@@ -2,7 +2,12 @@
 
 use super::{
     super::{
-        engine::Shared, output::Event, plan::Plan, sequence::Sequence, stopping::StopReason,
+        engine::Shared,
+        output::Event,
+        plan::Plan,
+        selection::Continuation,
+        sequence::{Sequence, Track},
+        stopping::StopReason,
         streamer::Streamer,
     },
     Answer, Group, Turn, answer,
@@ -11,7 +16,7 @@ use crate::error::Result;
 
 impl Group {
     /// Takes a step of the search, once the scores of all beams are there.
-    pub(super) fn branch(&mut self, turn: &mut Turn) -> Result<usize> {
+    pub(super) async fn branch(&mut self, turn: &mut Turn<'_>) -> Result<usize> {
         let ready = self.rows.iter().all(Sequence::is_ready);
         let Some(search) = self.search.as_mut().filter(|_| ready) else {
             return Ok(0);
@@ -24,15 +29,19 @@ impl Group {
         let going = search.beams();
         let scores = (0..going).map(|beam| &row(beam).main.logits[..]);
         let found = search.continuations(scores, self.prompt)?;
+        let mut ends = Vec::with_capacity(found.len());
+        for &Continuation { beam, token, .. } in &found {
+            let parent = row(beam);
+            let Track { ids, logits, .. } = &parent.main;
+            let number = self.prompt * beams + beam;
+            let function = turn.judge(number, ids, token, logits).await?;
+            ends.push(turn.extend(parent, token, function)?);
+        }
         for beam in 0..going {
             let sequence = row(beam);
             let raw = tactics.output_logits.then_some(&sequence.raw[..]);
             let scores = &sequence.main.logits;
             self.record.add(tactics, beam, scores, raw);
-        }
-        let mut ends = Vec::with_capacity(found.len());
-        for continuation in &found {
-            ends.push(turn.extend(row(continuation.beam), continuation.token)?);
         }
         let extended = |rank: usize| {
             let continuation = &found[rank];

@@ -15,7 +15,7 @@ use super::{
     healing::Healing,
     output::Event,
     plan::Plan,
-    processors::{Context, Scratch, log_softmax},
+    processors::{self, Context, ScoredRow, Scratch, log_softmax},
     selection::{BeamSearch, Draw},
     sequence::{Sequence, Track},
     stopping::{Progress, StopReason},
@@ -160,14 +160,14 @@ impl Group {
         self.draft = draft;
     }
 
-    /// Runs the processors on all rows of scores that are complete.
-    pub fn process(
+    /// Runs the processors on all rows of scores that are complete. `buffers` are memory.
+    pub async fn process(
         &mut self,
-        engine: &Shared,
-        plan: &Plan,
+        turn: &Turn<'_>,
         scratch: &mut Scratch,
-        row: &mut Vec<f32>,
+        buffers: &mut Vec<Vec<f32>>,
     ) -> Result<()> {
+        let (engine, plan) = (turn.engine, turn.plan);
         if self.healing.is_some() {
             return self.heal(engine, plan);
         }
@@ -178,47 +178,55 @@ impl Group {
             self.rows.extend(forks);
         }
         let first = self.prompt * plan.tactics.branches();
-        let rows = self.rows.iter_mut().enumerate();
-        for (place, sequence) in rows.filter(|(_, row)| row.is_evaluated()) {
-            let Sequence {
-                main, guide, raw, ..
-            } = sequence;
-            let vocabulary = main.logits.len() / (main.draft + 1);
-            while sequence.processed <= main.draft {
-                let at = sequence.processed * vocabulary..(sequence.processed + 1) * vocabulary;
-                row.clear();
-                row.extend_from_slice(&main.logits[at.clone()]);
-                if searching {
-                    log_softmax(row);
-                }
-                let context = Context {
-                    ids: &main.ids[..main.length() + sequence.processed],
-                    prompt_length: main.prompt_length,
-                    sequence: first + place,
-                    unconditional: guide.as_ref().map(|guide| &guide.logits[at.clone()]),
-                };
-                for stage in &plan.processors {
-                    stage.processor.process(&context, row, scratch);
-                }
-                if plan.tactics.output_logits {
-                    raw.extend_from_slice(&main.logits[at.clone()]);
-                }
-                main.logits[at].copy_from_slice(row);
-                sequence.processed += 1;
+        let rows = self.rows.iter().enumerate();
+        let complete = rows.filter(|(_, row)| row.is_evaluated());
+        let places = complete
+            .flat_map(|(place, row)| (row.processed..=row.main.draft).map(move |at| (place, at)));
+        let places: Vec<(usize, usize)> = places.collect();
+        buffers.resize_with(buffers.len().max(places.len()), Vec::new);
+        // Copies change, so that a run which is dropped while it waits for the caller's functions can be
+        // begun again.
+        let mut scored = Vec::with_capacity(places.len());
+        for (scores, &(place, at)) in buffers.iter_mut().zip(&places) {
+            let Sequence { main, guide, .. } = &self.rows[place];
+            let range = main.row(at);
+            scores.clear();
+            scores.extend_from_slice(&main.logits[range.clone()]);
+            if searching {
+                log_softmax(scores);
             }
+            let context = Context {
+                ids: &main.ids[..main.length() + at],
+                prompt_length: main.prompt_length,
+                sequence: first + place,
+                unconditional: guide.as_ref().map(|guide| &guide.logits[range]),
+            };
+            scored.push(ScoredRow { context, scores });
+        }
+        let stages = &plan.processors;
+        processors::run(stages, self.prompt, &mut scored, turn.callbacks, scratch).await?;
+        for (scores, (place, at)) in buffers.iter().zip(places) {
+            let row = &mut self.rows[place];
+            let range = row.main.row(at);
+            if plan.tactics.output_logits {
+                row.raw.extend_from_slice(&row.main.logits[range.clone()]);
+            }
+            row.main.logits[range].copy_from_slice(scores);
+            row.processed += 1;
         }
         Ok(())
     }
 
     /// Chooses what follows wherever the scores are complete; returns how many rows were chosen from.
-    pub fn choose(&mut self, turn: &mut Turn) -> Result<usize> {
+    pub async fn choose(&mut self, turn: &mut Turn<'_>) -> Result<usize> {
         if self.search.is_some() {
-            return self.branch(turn);
+            return self.branch(turn).await;
         }
         let mut chosen = 0;
         for at in 0..self.rows.len() {
             if self.rows[at].is_ready() {
-                chosen += self.append(at, turn)?;
+                let verdicts = self.judge(at, turn).await?;
+                chosen += self.append(at, turn, &verdicts)?;
             }
         }
         Ok(chosen)
@@ -259,33 +267,69 @@ impl Group {
         std::mem::take(&mut self.record)
     }
 
+    /// The token that follows the first `step` tokens of the draft of the sequence at place `at`, and
+    /// whether the draft has it there.
+    fn pick(&self, at: usize, step: usize, plan: &Plan) -> Result<(u32, bool)> {
+        let sequence = &self.rows[at];
+        let main = &sequence.main;
+        let scores = &main.logits[main.row(step)];
+        let proposed = (step < main.draft).then(|| main.ids[main.length() + step]);
+        let draw = Draw {
+            sequence: (self.prompt * self.answers + at) as u32,
+            step: (sequence.new_tokens() + step) as u32,
+        };
+        let token = match (proposed, self.draft.distributions.get(step)) {
+            (Some(proposed), Some(q)) => {
+                let weight = self.draft.weight.unwrap_or(1.0);
+                plan.selection.verify(scores, proposed, q, weight, draw)?
+            }
+            _ => plan.selection.select(scores, draw)?,
+        };
+        Ok((token, proposed == Some(token)))
+    }
+
+    /// For each token that the sequence at place `at` goes on with, the caller's criterion that ends it
+    /// there. Nothing changes, so this may be dropped and begun again.
+    async fn judge(&self, at: usize, turn: &Turn<'_>) -> Result<Vec<Option<usize>>> {
+        let mut verdicts = Vec::new();
+        let main = &self.rows[at].main;
+        for step in 0..=main.draft {
+            if turn.callbacks.is_none() {
+                break;
+            }
+            let (token, right) = self.pick(at, step, turn.plan)?;
+            let ids = &main.ids[..main.length() + step];
+            let scores = &main.logits[main.row(step)];
+            let number = self.prompt * self.answers + at;
+            let verdict = turn.judge(number, ids, token, scores).await?;
+            verdicts.push(verdict);
+            if !right || verdict.is_some() || turn.plan.eos_token_ids().contains(&token) {
+                break;
+            }
+        }
+        Ok(verdicts)
+    }
+
     /// Appends the next tokens of the sequence at place `at`: of a draft as many as are right, and one.
-    fn append(&mut self, at: usize, turn: &mut Turn) -> Result<usize> {
+    /// The caller's criteria have given their `verdicts` on them.
+    fn append(
+        &mut self,
+        at: usize,
+        turn: &mut Turn<'_>,
+        verdicts: &[Option<usize>],
+    ) -> Result<usize> {
         let number = self.prompt * self.answers + at;
         let tactics = &turn.plan.tactics;
-        let sequence = &mut self.rows[at];
-        let draft = sequence.main.draft;
-        let (length, before) = (sequence.main.length(), sequence.new_tokens());
-        let vocabulary = sequence.main.logits.len() / (draft + 1);
+        let draft = self.rows[at].main.draft;
+        let (length, before) = (self.rows[at].main.length(), self.rows[at].new_tokens());
         let mut accepted = 0;
         for step in 0..=draft {
-            let scores = &sequence.main.logits[step * vocabulary..][..vocabulary];
-            let proposed = (step < draft).then(|| sequence.main.ids[length + step]);
-            let draw = Draw {
-                sequence: number as u32,
-                step: (before + step) as u32,
-            };
-            let token = match (proposed, self.draft.distributions.get(step)) {
-                (Some(proposed), Some(q)) => {
-                    let weight = self.draft.weight.unwrap_or(1.0);
-                    let selection = &turn.plan.selection;
-                    selection.verify(scores, proposed, q, weight, draw)?
-                }
-                _ => turn.plan.selection.select(scores, draw)?,
-            };
-            let right = proposed == Some(token);
+            let (token, right) = self.pick(at, step, turn.plan)?;
+            let sequence = &mut self.rows[at];
+            let range = sequence.main.row(step);
+            let scores = &sequence.main.logits[range.clone()];
             accepted += usize::from(right);
-            let raw = sequence.raw.get(step * vocabulary..(step + 1) * vocabulary);
+            let raw = sequence.raw.get(range);
             self.record.add(tactics, at, scores, raw);
             if tactics.output_scores {
                 sequence.transition_scores.push(scores[token as usize]);
@@ -303,6 +347,7 @@ impl Group {
                 length: length + step + 1,
                 stop_string: shown.stopped,
                 seconds: turn.seconds,
+                function: verdicts.get(step).copied().flatten(),
             };
             let reason = turn.reason(&progress);
             if !right || reason.is_some() {

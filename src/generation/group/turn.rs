@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::super::{
+    callbacks::{Callbacks, Seen},
     candidates::Speculation,
     engine::Shared,
     output::Event,
@@ -32,6 +33,8 @@ pub(in crate::generation) struct Turn<'a> {
     pub timings: &'a mut Timings,
     pub speculation: &'a mut Speculation,
     pub events: &'a mut VecDeque<Event>,
+    /// The caller's own functions.
+    pub callbacks: Option<&'a dyn Callbacks>,
 }
 
 impl Record {
@@ -65,11 +68,40 @@ impl Turn<'_> {
         rules.find_map(|rule| rule.criterion.stop(progress))
     }
 
-    /// What becomes of `parent` with `token` after it: why it ends, if it does, and its text's reader.
+    /// The first of the caller's criteria that ends the sequence of index `sequence` with `token` after
+    /// `ids`, chosen by `scores`. All are asked, as they may count.
+    pub(super) async fn judge(
+        &self,
+        sequence: usize,
+        ids: &[u32],
+        token: u32,
+        scores: &[f32],
+    ) -> Result<Option<usize>> {
+        let Some(callbacks) = self.callbacks else {
+            return Ok(None);
+        };
+        let ids = [ids, &[token]].concat();
+        let mut first = None;
+        for index in 0..callbacks.functions().criteria {
+            let seen = Seen {
+                sequence,
+                ids: &ids,
+                scores,
+            };
+            if callbacks.stops(index, seen).await? {
+                first = first.or(Some(index));
+            }
+        }
+        Ok(first)
+    }
+
+    /// What becomes of `parent` with `token` after it, which the caller's criterion `function` may end:
+    /// why it ends, if it does, and its text's reader.
     pub(super) fn extend(
         &self,
         parent: &Sequence,
         token: u32,
+        function: Option<usize>,
     ) -> Result<(Option<StopReason>, Option<Streamer>)> {
         let is_end = self.plan.eos_token_ids().contains(&token);
         let mut streamer = parent.streamer.clone();
@@ -83,6 +115,7 @@ impl Turn<'_> {
             length: parent.main.length() + 1,
             stop_string: shown.stopped,
             seconds: self.seconds,
+            function,
         };
         Ok((self.reason(&progress), streamer))
     }

@@ -1,6 +1,7 @@
 //! What ends a sequence, from the configuration.
 
 use super::super::{
+    callbacks::Functions,
     config::{GenerationConfig, ModelFacts, Source},
     stopping::Criterion,
 };
@@ -15,7 +16,11 @@ pub struct StoppingRule {
 }
 
 /// The criteria in order: natural ends before limits, so that they name the reason.
-pub fn stopping(config: &GenerationConfig, model: &ModelFacts) -> Vec<StoppingRule> {
+pub fn stopping(
+    config: &GenerationConfig,
+    model: &ModelFacts,
+    functions: Functions,
+) -> Vec<StoppingRule> {
     let mut rules = Vec::new();
     let mut push = |criterion, source| rules.push(StoppingRule { criterion, source });
     let (eos, stops) = (&config.eos_token_id, &config.stop_strings);
@@ -39,6 +44,9 @@ pub fn stopping(config: &GenerationConfig, model: &ModelFacts) -> Vec<StoppingRu
     );
     if let Some(seconds) = config.max_time.value {
         push(Criterion::MaxTime(seconds), config.max_time.source);
+    }
+    for index in 0..functions.criteria {
+        push(Criterion::Function(index), Source::Call);
     }
     rules
 }

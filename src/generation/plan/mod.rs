@@ -9,6 +9,7 @@ mod warnings;
 pub use limits::{Limit, StoppingRule, stopping};
 
 use super::{
+    callbacks::Functions,
     config::{GenerationConfig, ModelFacts, PlanSetting, Setting, Source, Warning},
     fields,
     processors::{self, Stage},
@@ -88,6 +89,16 @@ impl Plan {
     /// The plan of a call with the configuration `call` on a model whose `generation_config.json` holds
     /// `file`. Draws a seed if sampling is asked for and none is given.
     pub fn new(call: &Value, file: &Value, model: &ModelFacts) -> Result<Self> {
+        Self::with_functions(call, file, model, Functions::default())
+    }
+
+    /// The same with the caller's own `functions`.
+    pub(super) fn with_functions(
+        call: &Value,
+        file: &Value,
+        model: &ModelFacts,
+        functions: Functions,
+    ) -> Result<Self> {
         let mut config = GenerationConfig::merge(call, file, model)?;
         let mut warnings = std::mem::take(&mut config.warnings);
         warnings.extend(check_cache(&config.cache_implementation)?);
@@ -111,9 +122,9 @@ impl Plan {
         Ok(Self {
             strategy,
             tactics: Tactics::new(&config, seed, model),
-            processors: processors::chain(&config, model),
+            processors: processors::chain(&config, model, functions),
             selection,
-            stopping: stopping(&config, model),
+            stopping: stopping(&config, model, functions),
             home: Home::Host,
             warnings,
             settings: config.settings(),

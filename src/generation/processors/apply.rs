@@ -1,9 +1,10 @@
 //! A chain on one row of scores, without a model.
 
-use super::{Context, Guidance, Scratch, Stage, chain};
+use super::{Context, Guidance, Scratch, Work, chain};
 use crate::{
     error::{Error, ErrorKind, Result},
     generation::{
+        callbacks::Functions,
         config::{GenerationConfig, ModelFacts},
         plan::random_seed,
         value::Value,
@@ -51,8 +52,8 @@ pub fn apply_processors(scores: &[f32], row: Row, config: &Value) -> Result<Vec<
     if config.seed.value.is_none() {
         config.seed.value = Some(random_seed()?);
     }
-    let stages = chain(&config, &model);
-    if row.unconditional.is_none() && stages.iter().any(|s| s.processor.name() == Guidance::NAME) {
+    let stages = chain(&config, &model, Functions::default());
+    if row.unconditional.is_none() && stages.iter().any(|stage| stage.name() == Guidance::NAME) {
         return invalid(
             "unconditional_scores: found none, allowed: one for each token, as guidance needs them"
                 .into(),
@@ -66,11 +67,13 @@ pub fn apply_processors(scores: &[f32], row: Row, config: &Value) -> Result<Vec<
     };
     let mut scratch = Scratch::default();
     let mut scores = scores.to_vec();
-    let steps = stages.into_iter().map(|Stage { processor, .. }| {
-        processor.process(&context, &mut scores, &mut scratch);
+    let steps = stages.into_iter().map(|stage| {
+        if let Work::Processor(processor) = &stage.work {
+            processor.process(&context, &mut scores, &mut scratch);
+        }
         Applied {
-            name: processor.name(),
-            args: processor.args(),
+            name: stage.name(),
+            args: stage.args(),
             scores: scores.clone(),
             kept: kept(&scores),
         }

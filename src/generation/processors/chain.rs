@@ -7,18 +7,27 @@ use super::{
     ExponentialDecay, ForcedBos, ForcedEos, FrequencyPenalty, Guidance, LogitBias, MinLength, MinP,
     Mirostat, NoRepeatNgram, PresencePenalty, Processor, RemoveInvalid, Renormalize,
     RepetitionPenalty, SequenceBias, Stage, SuppressTokens, Temperature, TopH, TopK, TopNSigma,
-    TopP, Typical, Watermark, Xtc,
+    TopP, Typical, Watermark, Work, Xtc,
 };
 use crate::generation::{
+    callbacks::Functions,
     config::{GenerationConfig, ModelFacts, Setting, Source},
     plan::{Limit, stopping},
 };
 
-/// The processors that `config` asks for, in order. A seed is set where tokens are drawn.
-pub fn chain(config: &GenerationConfig, model: &ModelFacts) -> Vec<Stage> {
+/// The processors that `config` asks for, in order, and the caller's `functions` at their places. A seed
+/// is set where tokens are drawn.
+pub fn chain(config: &GenerationConfig, model: &ModelFacts, functions: Functions) -> Vec<Stage> {
     let mut chain = Chain(Vec::new());
     chain.penalties(config);
-    chain.lengths(config, model);
+    chain.lengths(config);
+    if functions.allowed_tokens {
+        chain.add(Work::AllowedTokens, Source::Call);
+    }
+    chain.forced(config, model);
+    for index in 0..functions.processors {
+        chain.add(Work::Function(index), Source::Call);
+    }
     if config.do_sample.value {
         chain.filters(config);
     }
@@ -36,11 +45,12 @@ pub fn chain(config: &GenerationConfig, model: &ModelFacts) -> Vec<Stage> {
 struct Chain(Vec<Stage>);
 
 impl Chain {
+    fn add(&mut self, work: Work, source: Source) {
+        self.0.push(Stage { work, source });
+    }
+
     fn push(&mut self, processor: impl Processor + 'static, source: Source) {
-        self.0.push(Stage {
-            processor: Rc::new(processor),
-            source,
-        });
+        self.add(Work::Processor(Rc::new(processor)), source);
     }
 
     fn add_if<T, P: Processor + 'static>(
@@ -107,8 +117,8 @@ impl Chain {
         });
     }
 
-    /// What removes and forces tokens, by where in the answer they stand.
-    fn lengths(&mut self, c: &GenerationConfig, model: &ModelFacts) {
+    /// What removes tokens, by where in the answer they stand.
+    fn lengths(&mut self, c: &GenerationConfig) {
         let eos = c.eos_token_id.value.as_slice();
         let words = &c.bad_words_ids;
         self.add_if(!words.value.is_empty(), words, || {
@@ -122,16 +132,19 @@ impl Chain {
         if let Some(least) = new.value.filter(|least| ends && *least > 0) {
             self.push(MinLength::new_tokens(least, eos), new.source);
         }
+    }
+
+    /// What forces, favours and suppresses tokens.
+    fn forced(&mut self, c: &GenerationConfig, model: &ModelFacts) {
+        let eos = c.eos_token_id.value.as_slice();
         self.some(&c.forced_bos_token_id, |id| ForcedBos::new(*id));
         let forced = &c.forced_eos_token_id;
-        let limit = Limit::of(&stopping(c, model));
-        self.add_if(!forced.value.is_empty(), forced, || {
-            ForcedEos::new(limit, &forced.value)
-        });
+        let limit = Limit::of(&stopping(c, model, Functions::default()));
+        self.some(forced, |ids| ForcedEos::new(limit, ids));
         let invalid = &c.remove_invalid_values;
         self.add_if(invalid.value, invalid, || RemoveInvalid);
         let decay = &c.exponential_decay_length_penalty;
-        if let Some(pair) = decay.value.filter(|_| ends) {
+        if let Some(pair) = decay.value.filter(|_| !eos.is_empty()) {
             self.push(ExponentialDecay::new(pair, eos), decay.source);
         }
         let ids = &c.suppress_tokens;

@@ -11,13 +11,10 @@ pub struct LogitBias {
 }
 
 impl LogitBias {
-    /// `biases` of sequences of one token each.
-    pub fn new(biases: &[(Vec<u32>, f64)]) -> Self {
-        let single = biases
-            .iter()
-            .flat_map(|(ids, bias)| ids.iter().map(|id| (*id, *bias)));
+    /// `biases` of tokens.
+    pub fn new(biases: &[(u32, f64)]) -> Self {
         Self {
-            biases: single.collect(),
+            biases: biases.to_vec(),
         }
     }
 }

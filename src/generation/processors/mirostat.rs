@@ -25,6 +25,9 @@ pub(super) struct Memory {
 }
 
 impl Mirostat {
+    /// The name in the plan.
+    pub const NAME: &'static str = "mirostat_mode";
+
     /// The bound for the next token, after what became of the last one.
     fn bound(&self, memory: &Memory, ids: &[u32]) -> f64 {
         let Some(bound) = memory.bound else {
@@ -42,7 +45,7 @@ impl Mirostat {
 
 impl Processor for Mirostat {
     fn name(&self) -> &'static str {
-        "mirostat_mode"
+        Self::NAME
     }
 
     fn args(&self) -> Args {

@@ -25,6 +25,7 @@ mod occurrence_penalty;
 mod remove_invalid;
 mod renormalize;
 mod repetition_penalty;
+mod run;
 mod sequence_bias;
 mod softmax;
 mod suppress_tokens;
@@ -58,6 +59,7 @@ pub use occurrence_penalty::{FrequencyPenalty, PresencePenalty};
 pub use remove_invalid::RemoveInvalid;
 pub use renormalize::Renormalize;
 pub use repetition_penalty::RepetitionPenalty;
+pub use run::{ScoredRow, run};
 pub use sequence_bias::SequenceBias;
 use softmax::{entropy, softmax_in_place};
 pub(super) use softmax::{log_softmax, softmax};
@@ -148,13 +150,44 @@ impl Scratch {
     }
 }
 
-/// A processor and the layer that asked for it.
+/// A stage of a chain and the layer that asked for it.
 #[derive(Debug, Clone)]
 pub struct Stage {
-    /// The processor.
-    pub processor: Rc<dyn Processor>,
+    /// What it does.
+    pub work: Work,
     /// Where its value came from.
     pub source: Source,
+}
+
+/// What a stage does.
+#[derive(Debug, Clone)]
+pub enum Work {
+    /// A processor of ours.
+    Processor(Rc<dyn Processor>),
+    /// The caller's processor at this place of its list.
+    Function(usize),
+    /// The caller's function that restricts tokens.
+    AllowedTokens,
+}
+
+impl Stage {
+    /// The name in the plan.
+    pub fn name(&self) -> &'static str {
+        match &self.work {
+            Work::Processor(processor) => processor.name(),
+            Work::Function(_) => "logits_processor",
+            Work::AllowedTokens => "prefix_allowed_tokens_fn",
+        }
+    }
+
+    /// What it was told.
+    pub fn args(&self) -> Args {
+        match &self.work {
+            Work::Processor(processor) => processor.args(),
+            Work::Function(index) => vec![("index", (*index).into())],
+            Work::AllowedTokens => Vec::new(),
+        }
+    }
 }
 
 /// Removes `ids`; those beyond the scores are left out.

@@ -81,6 +81,8 @@ pub struct Progress {
     pub stop_string: bool,
     /// Seconds since the call began.
     pub seconds: f64,
+    /// The first of the caller's criteria that ends the sequence here.
+    pub function: Option<usize>,
 }
 
 /// A rule that ends sequences.
@@ -98,6 +100,8 @@ pub enum Criterion {
     Context(usize),
     /// More than this many seconds have passed.
     MaxTime(f64),
+    /// The caller's criterion at this place of its list says so.
+    Function(usize),
 }
 
 impl Criterion {
@@ -110,6 +114,7 @@ impl Criterion {
             Self::MaxLength(_) => "max_length",
             Self::Context(_) => "context_length",
             Self::MaxTime(_) => "max_time",
+            Self::Function(_) => "stopping_criteria",
         }
     }
 
@@ -120,9 +125,10 @@ impl Criterion {
             Self::StopStrings(texts) => {
                 Value::List(texts.iter().cloned().map(Value::Text).collect())
             }
-            Self::MaxNewTokens(count) | Self::MaxLength(count) | Self::Context(count) => {
-                Value::Number(*count as f64)
-            }
+            Self::MaxNewTokens(count)
+            | Self::MaxLength(count)
+            | Self::Context(count)
+            | Self::Function(count) => Value::Number(*count as f64),
             Self::MaxTime(seconds) => Value::Number(*seconds),
         }
     }
@@ -136,6 +142,7 @@ impl Criterion {
             Self::MaxLength(count) => (progress.length >= *count, StopReason::MaxLength),
             Self::Context(count) => (progress.length >= *count, StopReason::ContextFull),
             Self::MaxTime(seconds) => (progress.seconds > *seconds, StopReason::MaxTime),
+            Self::Function(index) => (progress.function == Some(*index), StopReason::Custom),
         };
         reached.then_some(reason)
     }

@@ -1,0 +1,112 @@
+/**
+ * The caller's own functions, which live on the page while the engine lives in a worker.
+ *
+ * The engine asks over the stream's port and waits; ids and scores move, they are not copied. Whatever a
+ * function throws, or returns wrongly, ends the generation with that error.
+ */
+
+import { optionError } from "./errors.js";
+import { describe } from "./plain.js";
+import type { Answer, Functions, Question } from "./protocol.js";
+import type { GenerateOptions } from "./types.js";
+
+/** The functions of a call, checked. */
+export class Callbacks {
+  readonly #processors: NonNullable<GenerateOptions["logits_processor"]>;
+  readonly #criteria: NonNullable<GenerateOptions["stopping_criteria"]>;
+  readonly #allowed: GenerateOptions["prefix_allowed_tokens_fn"];
+
+  constructor(options: GenerateOptions) {
+    const { logits_processor, stopping_criteria, prefix_allowed_tokens_fn } = options;
+    this.#processors = functions(logits_processor, "logits_processor");
+    this.#criteria = functions(stopping_criteria, "stopping_criteria");
+    if (prefix_allowed_tokens_fn !== undefined && typeof prefix_allowed_tokens_fn !== "function") {
+      throw optionError(
+        "prefix_allowed_tokens_fn",
+        `expected a function, found ${describe(prefix_allowed_tokens_fn)}`,
+      );
+    }
+    this.#allowed = prefix_allowed_tokens_fn;
+  }
+
+  /** How many there are, for the engine; null where there is none. */
+  get functions(): Functions | null {
+    const processors = this.#processors.length;
+    const criteria = this.#criteria.length;
+    const restricts = this.#allowed !== undefined;
+    return processors + criteria > 0 || restricts ? { processors, criteria, restricts } : null;
+  }
+
+  /** What the function says that `question` is for. */
+  async answer(question: Question): Promise<Answer> {
+    const { input_ids } = question;
+    switch (question.type) {
+      case "logits_processor": {
+        const { index, sequence, scores } = question;
+        const made = await this.#processors[index]!(input_ids, scores, sequence);
+        return checkedScores(made ?? scores, `logits_processor[${index}]`);
+      }
+      case "stopping_criteria": {
+        const { index, sequence, scores } = question;
+        const verdict: unknown = await this.#criteria[index]!(input_ids, scores, sequence);
+        if (typeof verdict === "boolean") return verdict;
+        throw optionError(
+          "stopping_criteria",
+          `function ${index} returned ${describe(verdict)}, allowed: true or false`,
+        );
+      }
+      case "prefix_allowed_tokens_fn":
+        return checkedIds(await this.#allowed!(question.batch_id, input_ids));
+    }
+  }
+}
+
+/** What moves to the engine instead of being copied. */
+export function moving(answer: Answer): Transferable[] {
+  return typeof answer === "boolean" ? [] : [answer.buffer as ArrayBuffer];
+}
+
+function functions<F extends (...args: never[]) => unknown>(
+  list: readonly F[] | undefined,
+  name: string,
+): readonly F[] {
+  if (list === undefined) return [];
+  if (!Array.isArray(list)) {
+    throw optionError(name, `expected a list of functions, found ${describe(list)}`);
+  }
+  const wrong = list.findIndex((item) => typeof item !== "function");
+  if (wrong < 0) return list;
+  throw optionError(name, `expected a function at ${wrong}, found ${describe(list[wrong])}`);
+}
+
+/** The scores as an array of their own, so that moving them takes nothing from the caller. */
+function checkedScores(scores: unknown, what: string): Float32Array {
+  const name = "logits_processor";
+  if (!Array.isArray(scores) && !(ArrayBuffer.isView(scores) && !(scores instanceof DataView))) {
+    throw optionError(name, `${what} returned ${describe(scores)}, allowed: a list of scores`);
+  }
+  const list = scores as unknown as ArrayLike<unknown>;
+  if (Array.isArray(scores)) {
+    const wrong = scores.findIndex((score) => typeof score !== "number");
+    if (wrong >= 0) {
+      const found = describe(scores[wrong]);
+      throw optionError(name, `${what} returned ${found} at ${wrong}, allowed: numbers`);
+    }
+  } else if (typeof list[0] === "bigint") {
+    throw optionError(name, `${what} returned ${describe(scores)}, allowed: a list of numbers`);
+  }
+  return Float32Array.from(list as ArrayLike<number>);
+}
+
+function checkedIds(ids: unknown): Uint32Array {
+  const name = "prefix_allowed_tokens_fn";
+  if (!Array.isArray(ids) && !(ids instanceof Uint32Array) && !(ids instanceof Int32Array)) {
+    throw optionError(name, `returned ${describe(ids)}, allowed: a list of token ids`);
+  }
+  const list: unknown[] = Array.from(ids as ArrayLike<unknown>);
+  const wrong = list.findIndex(
+    (id) => !Number.isInteger(id) || (id as number) < 0 || (id as number) >= 2 ** 32,
+  );
+  if (wrong < 0) return Uint32Array.from(list as number[]);
+  throw optionError(name, `returned ${describe(list[wrong])} at ${wrong}, allowed: token ids`);
+}
