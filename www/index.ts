@@ -11,6 +11,7 @@
  * ```
  */
 
+export { applyProcessors } from "./apply.js";
 export type { GenerationConfig } from "./config.js";
 export { DecantError, type ErrorCode } from "./errors.js";
 export { load } from "./load.js";

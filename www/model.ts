@@ -1,5 +1,6 @@
 /** A loaded model as the page sees it. */
 
+import { Callbacks } from "./callbacks.js";
 import type { GenerationConfig } from "./config.js";
 import type { Connection } from "./connection.js";
 import { DecantError, optionError } from "./errors.js";
@@ -23,6 +24,9 @@ const OPTIONS: readonly (keyof GenerateOptions)[] = [
   "assistant_model",
   "negative_prompt",
   "attention_mask",
+  "logits_processor",
+  "stopping_criteria",
+  "prefix_allowed_tokens_fn",
 ];
 
 /** A model that is ready to generate. Made by `load`, released by {@link unload}. */
@@ -53,13 +57,15 @@ export class Model {
       (fail) => {
         knownKeys(options, OPTIONS, "generate");
         checkSignal(signal);
+        const callbacks = new Callbacks(options);
         const call = {
           input: plainInput(input),
           config: plainConfig(config),
           arguments: plainArguments(options),
           assistant: this.#assistant(options.assistant_model),
+          functions: callbacks.functions,
         };
-        return this.#connection.generate(call, fail);
+        return { ...this.#connection.generate(call, fail), callbacks };
       },
       signal instanceof AbortSignal ? signal : undefined,
     );
@@ -157,7 +163,8 @@ export function checkSignal(signal: unknown): void {
   }
 }
 
-function plainConfig(config: unknown): Plain {
+/** `config` as plain data. */
+export function plainConfig(config: unknown): Plain {
   if (typeof config !== "object" || config === null || Array.isArray(config)) {
     throw optionError("config", `expected an object, found ${describe(config)}`);
   }
@@ -192,7 +199,8 @@ function plainText(text: unknown, name: string): string {
   throw new DecantError("invalid_input", `${name}: expected text, found ${describe(text)}`, name);
 }
 
-function plainIds(ids: unknown, name: string): number[] {
+/** `ids` as a list of token ids. */
+export function plainIds(ids: unknown, name: string): number[] {
   const list: unknown[] | undefined =
     Array.isArray(ids) || ArrayBuffer.isView(ids)
       ? Array.from(ids as unknown as ArrayLike<unknown>)

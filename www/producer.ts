@@ -1,6 +1,7 @@
 /** The engine's end of one generation: computes what was granted, a little ahead, and not more. */
 
 import type { Engine as WasmModel, Generation as WasmGeneration } from "./bindings/decant.js";
+import { Asking } from "./asking.js";
 import type { Engine } from "./engine.js";
 import { DecantError, toWire } from "./errors.js";
 import { RUN_AHEAD, type ToConsumer, type ToEngine, type ToProducer } from "./protocol.js";
@@ -18,9 +19,11 @@ export interface Production {
 export function produce(
   engine: Engine,
   model: WasmModel,
-  { input, config, arguments: given, assistant, port }: Extract<ToEngine, { type: "generate" }>,
+  message: Extract<ToEngine, { type: "generate" }>,
   find: (model: number) => WasmModel | undefined,
 ): Production {
+  const { input, config, arguments: given, assistant, functions, port } = message;
+  const asking = functions === null ? undefined : new Asking(functions, port);
   let granted = 0;
   let stopped = false;
   let generation: WasmGeneration | undefined;
@@ -33,12 +36,24 @@ export function produce(
     } catch {
       // A dead engine has stopped already, and the run below says so.
     }
+    asking?.stop();
     wake();
   };
   port.onmessage = ({ data }: MessageEvent<ToProducer>) => {
-    if (data.type === "stop") return stop();
-    granted = data.type === "drain" ? Infinity : granted + 1;
-    wake();
+    switch (data.type) {
+      case "stop":
+        return stop();
+      case "answer":
+        return asking?.answer(data.answer);
+      case "failed":
+        return asking?.fail(data.message);
+      case "drain":
+        granted = Infinity;
+        return wake();
+      case "pull":
+        granted += 1;
+        return wake();
+    }
   };
 
   const run = async (): Promise<ToConsumer> => {
@@ -52,8 +67,8 @@ export function produce(
       }
       generation = engine.run(() =>
         drafter === undefined
-          ? model.generate(prompt, options, further)
-          : model.generate_assisted(prompt, options, further, drafter),
+          ? model.generate(prompt, options, further, asking)
+          : model.generate_assisted(prompt, options, further, drafter, asking),
       );
       const running = generation;
       if (stopped) running.stop();

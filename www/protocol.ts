@@ -51,7 +51,31 @@ export interface WireCall {
   arguments: Plain;
   /** The model that drafts. */
   assistant: number | null;
+  /** The caller's own functions, which the engine asks on the stream's port. */
+  functions: Functions | null;
 }
+
+/** How many functions of the caller's there are of each kind. */
+export interface Functions {
+  processors: number;
+  criteria: number;
+  restricts: boolean;
+}
+
+/** What one of the caller's functions is asked. */
+export type Question =
+  | {
+      type: "logits_processor" | "stopping_criteria";
+      /** The function's place in its list. */
+      index: number;
+      sequence: number;
+      input_ids: Uint32Array;
+      scores: Float32Array;
+    }
+  | { type: "prefix_allowed_tokens_fn"; batch_id: number; input_ids: Uint32Array };
+
+/** What it answers: scores, token ids, or whether the sequence ends. */
+export type Answer = Float32Array | Uint32Array | boolean;
 
 /** Calls with one answer: arguments, answer. */
 export interface Calls {
@@ -96,12 +120,17 @@ export type ToProducer =
   | { type: "pull" }
   /** All further events are wanted. */
   | { type: "drain" }
+  /** What one of the caller's functions says. */
+  | { type: "answer"; answer: Answer }
+  /** It has thrown, or said what it may not. */
+  | { type: "failed"; message: string }
   /** End the work; the answer so far is the result. */
   | { type: "stop" };
 
 /** From a stream's producer to its consumer; `end` and `error` are the last. */
 export type ToConsumer =
   | { type: "event"; event: GenerationEvent }
+  | { type: "ask"; question: Question }
   | { type: "end"; result: GenerationResult }
   | { type: "error"; error: WireError };
 

@@ -5,13 +5,16 @@
  * consumer that leaves while a token is being computed could not end the work.
  */
 
+import { moving, type Callbacks } from "./callbacks.js";
 import { DecantError, fromWire } from "./errors.js";
-import type { ToConsumer, ToProducer } from "./protocol.js";
+import type { Question, ToConsumer, ToProducer } from "./protocol.js";
 import type { GenerationEvent, GenerationResult } from "./types.js";
 
 /** A stream's line to the engine. */
 export interface Line {
   port: MessagePort;
+  /** The caller's own functions. */
+  callbacks?: Callbacks;
   /** Called when the work was asked to end. */
   ending(): void;
   /** Called once, when the work has ended. */
@@ -45,6 +48,8 @@ export class Generation implements AsyncIterable<GenerationEvent> {
   /** The consumer has left: what still arrives is thrown away. */
   #left = false;
   #outcome: Outcome | undefined;
+  /** What one of the caller's functions has thrown: how the generation then ends. */
+  #thrown: { error: unknown } | undefined;
   readonly #events: GenerationEvent[] = [];
   readonly #waiters: Waiter[] = [];
   readonly #ended = Promise.withResolvers<void>();
@@ -162,12 +167,27 @@ export class Generation implements AsyncIterable<GenerationEvent> {
         else this.#events.push(message.event);
         return;
       }
+      case "ask":
+        return void this.#answer(message.question);
       case "end":
         this.#end({ result: message.result });
         return this.#release();
       case "error":
-        this.#end({ error: fromWire(message.error) });
+        this.#end(this.#thrown ?? { error: fromWire(message.error) });
         return this.#release();
+    }
+  }
+
+  /** Lets one of the caller's functions answer. Nobody waits for it once the end was asked for. */
+  async #answer(question: Question): Promise<void> {
+    const callbacks = this.#line?.callbacks;
+    if (callbacks === undefined || this.#stopped) return;
+    try {
+      const answer = await callbacks.answer(question);
+      this.#send({ type: "answer", answer }, moving(answer));
+    } catch (error) {
+      this.#thrown ??= { error };
+      this.#send({ type: "failed", message: String(error) });
     }
   }
 
@@ -199,7 +219,7 @@ export class Generation implements AsyncIterable<GenerationEvent> {
     this.#line?.release();
   }
 
-  #send(message: ToProducer): void {
-    if (this.#outcome === undefined) this.#line?.port.postMessage(message);
+  #send(message: ToProducer, transfer: Transferable[] = []): void {
+    if (this.#outcome === undefined) this.#line?.port.postMessage(message, transfer);
   }
 }

@@ -79,6 +79,66 @@ export interface GenerateOptions {
   negative_prompt?: Input;
   /** For prompts of token ids: 1 for each id that counts, 0 for padding, which stands on the left. */
   attention_mask?: readonly number[] | readonly (readonly number[])[];
+  /** Functions that change scores, one after another, between the penalties and the filters of the config. */
+  logits_processor?: readonly LogitsProcessor[];
+  /** Functions that end sequences, asked after each token; the stop reason is then `"custom"`. */
+  stopping_criteria?: readonly StoppingCriterion[];
+  /** Says which tokens may come next. */
+  prefix_allowed_tokens_fn?: PrefixAllowedTokens;
+}
+
+/**
+ * Changes the scores of a sequence's next token. Returns the new scores, one for each token of the
+ * vocabulary, or nothing where it changed those it was given. It may take its time and return a promise.
+ */
+export type LogitsProcessor = (
+  /** Prompt and answer so far. */
+  input_ids: Uint32Array,
+  /** Its own copy. */
+  scores: Float32Array,
+  /** Which answer it is; with beams, which beam. */
+  sequence: number,
+) => ArrayLike<number> | void | Promise<ArrayLike<number> | void>;
+
+/** Whether a sequence ends with its last token, which was chosen by `scores`. */
+export type StoppingCriterion = (
+  input_ids: Uint32Array,
+  scores: Float32Array,
+  sequence: number,
+) => boolean | Promise<boolean>;
+
+/** The tokens that may follow `input_ids`, at least one; `batch_id` is the place of the prompt in the call. */
+export type PrefixAllowedTokens = (
+  batch_id: number,
+  input_ids: Uint32Array,
+) => ArrayLike<number> | Promise<ArrayLike<number>>;
+
+/** Options of `applyProcessors`. */
+export interface ApplyOptions {
+  /** How many of the ids are the prompt. Default: all of them. */
+  prompt_length?: number;
+  /** The scores after the negative prompt, which `guidance_scale` needs. */
+  unconditional_scores?: ArrayLike<number>;
+}
+
+/** What one stage of a config did to a row of scores. */
+export interface ProcessorStep {
+  /** The option that asked for it. */
+  name: string;
+  /** What it was told. */
+  args: Record<string, unknown>;
+  /** Tokens that are not removed after it; a removed token has the score -Infinity. */
+  kept: number;
+  /** The scores after it. */
+  scores: Float32Array;
+}
+
+/** What a config does to a row of scores. */
+export interface AppliedProcessors {
+  /** The scores after the last stage. */
+  scores: Float32Array;
+  /** Each stage in order. */
+  steps: ProcessorStep[];
 }
 
 /** Hugging Face's kinds of key-value cache. */
@@ -142,7 +202,14 @@ export interface Speculation {
 
 /** Why an answer ended. */
 export type StopReason =
-  "eos" | "max_new_tokens" | "max_length" | "max_time" | "stop_string" | "aborted" | "context_full";
+  | "eos"
+  | "max_new_tokens"
+  | "max_length"
+  | "max_time"
+  | "stop_string"
+  | "custom"
+  | "aborted"
+  | "context_full";
 
 /** Tokens read and written, over all sequences of a call. */
 export interface Usage {

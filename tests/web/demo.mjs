@@ -104,6 +104,42 @@ test("the plan follows the knobs, and refusals and warnings stand beside them", 
   await close();
 });
 
+test("the next token is shown before and after the processors", async () => {
+  const { page, close } = await loaded(DESK);
+  await page.click("#next-token summary");
+  await page.click("#next-token-look");
+  await page.waitForFunction(() =>
+    /no prompt yet/.test(document.querySelector("#next-token-words").textContent),
+  );
+  await page.fill("#message", "hello");
+  await page.focus("#next-token-look");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("#next-token-rows tr");
+  const cells = () =>
+    page.$$eval("#next-token-rows tr", (rows) =>
+      rows.map((row) => [...row.cells].slice(1).map((cell) => cell.innerText.trim())),
+    );
+  assert.match(await page.textContent("#next-token-words"), /: 258 of 258 tokens can come next/);
+  assert.match(await page.textContent("#next-token-stages"), /No processor runs/);
+  for (const [before, after] of await cells()) assert.equal(before, after);
+  assert.equal((await cells()).length, 10);
+
+  // Every turn of a knob is drawn without asking the model again.
+  await page.click("#selection-knobs label:has-text('Sample')");
+  await page.fill("#knob-top_k", "3");
+  await page.waitForFunction(() =>
+    /: 3 of 258 tokens/.test(document.querySelector("#next-token-words").textContent),
+  );
+  const kept = await cells();
+  assert.deepEqual(
+    kept.map(([, after]) => after.startsWith("removed by top_k")),
+    [...Array(3).fill(false), ...Array(7).fill(true)],
+  );
+  assert.match(await page.textContent("#next-token-stages"), /top_k 3 removes 255 tokens/);
+  assert.equal(await page.textContent("#stat-runs"), "of 1 run");
+  await close();
+});
+
 test("a completion grows in place and can be taken back", async () => {
   const { page, close } = await loaded(DESK);
   await page.click("label:has(#mode-completion)");
@@ -137,6 +173,10 @@ test("at phone width nothing scrolls sideways, and the pipeline opens and closes
   assert.ok(await page.isVisible("#knob-temperature"));
   await page.click("#presets button:has-text('Balanced')");
   await fits("pipeline");
+  await page.click("#next-token summary");
+  await page.click("#next-token-look");
+  await page.waitForSelector("#next-token-rows tr");
+  await fits("pipeline with the next token");
   await page.keyboard.press("Escape");
   assert.equal(await page.isVisible("#knob-temperature"), false);
   assert.equal(await focused(page), "panel-open");

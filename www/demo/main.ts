@@ -11,6 +11,7 @@ import { clearError, isAbort, showError } from "./errors.js";
 import { bytes, count } from "./format.js";
 import { drawGlance } from "./glance.js";
 import { initLoading } from "./loading.js";
+import { NextToken } from "./next-token.js";
 import { initPanel, revealKnob } from "./panel.js";
 import { Pipeline } from "./pipeline.js";
 import { PromptStage } from "./prompt.js";
@@ -29,9 +30,13 @@ let model: Model | null = null;
 
 const message = byId<HTMLTextAreaElement>("message");
 const sheet = byId<HTMLTextAreaElement>("sheet");
-const prompt = new PromptStage(() => ({
+const input = () => (mode() === "chat" ? chat.input : completion.input);
+const prompt = new PromptStage(() => ({ model, input: input() }));
+const nextToken = new NextToken(() => ({
   model,
-  input: mode() === "chat" ? chat.input : completion.input,
+  input: input(),
+  explained: pipeline.explained,
+  busy: runner.running,
 }));
 
 function mode(): "chat" | "completion" {
@@ -111,7 +116,10 @@ initLoading(
   },
 );
 
-pipeline.addEventListener("change", () => drawGlance(pipeline.explained, revealKnob));
+pipeline.addEventListener("change", () => {
+  drawGlance(pipeline.explained, revealKnob);
+  void nextToken.refresh();
+});
 drawGlance(null, revealKnob);
 chat.onRegenerate(() => void act((model) => chat.regenerate(model, settings.config())));
 
@@ -120,6 +128,7 @@ runner.addEventListener("start", () => {
   byId("send").hidden = true;
   byId("stop").hidden = false;
   prompt.schedule();
+  void nextToken.refresh();
 });
 let notch = 0;
 runner.addEventListener("text", () => {
@@ -134,6 +143,7 @@ runner.addEventListener("end", () => {
   byId("stop").hidden = true;
   if (held) byId("send").focus();
   prompt.schedule();
+  void nextToken.refresh();
 });
 
 byId("composer").addEventListener("submit", (event) => {

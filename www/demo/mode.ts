@@ -12,6 +12,7 @@ const REASONS: Record<StopReason, string> = {
   max_length: "cut at max_length",
   max_time: "cut at max_time",
   stop_string: "ended at a stop string",
+  custom: "ended by a criterion of the page",
   aborted: "stopped by you",
   context_full: "the context is full",
 };
