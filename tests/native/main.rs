@@ -28,6 +28,7 @@ mod load;
 mod metadata;
 mod model;
 mod options;
+mod options_engine;
 mod placement;
 mod processors;
 mod processors_extensions;
