@@ -1,6 +1,7 @@
 /** What must compile, and (after each `@ts-expect-error`) what must not. Checked against the built declarations. */
 
 import {
+  applyProcessors,
   DecantError,
   load,
   type ErrorCode,
@@ -57,6 +58,20 @@ async function good(model: Model, signal: AbortSignal): Promise<void> {
   const { data, shape } = await model.forward([1, 2]);
   void [data satisfies Float32Array, shape[1] satisfies number];
   void ((await model.explain(config)).warnings[0]?.message satisfies string | undefined);
+  model.generate(
+    "text",
+    { num_beams: 2, early_stopping: "never", bad_words_ids: [[1, 2]], logit_bias: { 5: -100 } },
+    {
+      logits_processor: [
+        (_, scores) => void scores.fill(0),
+        async (input_ids, scores) => scores.map((score) => score + input_ids.length),
+      ],
+      stopping_criteria: [(input_ids, _, sequence) => input_ids.length > 9 && sequence === 0],
+      prefix_allowed_tokens_fn: (batch_id) => [batch_id],
+    },
+  );
+  const applied = await applyProcessors([1, 2, 3], [0], { top_k: 2 }, { prompt_length: 1 });
+  void [applied.scores satisfies Float32Array, applied.steps[0]?.kept satisfies number | undefined];
   void ((await model.stats()).stop_reasons.eos satisfies number | undefined);
   await model.unload();
 
@@ -71,14 +86,20 @@ async function good(model: Model, signal: AbortSignal): Promise<void> {
 async function bad(model: Model, event: GenerationEvent): Promise<void> {
   // @ts-expect-error a misspelt option
   model.generate("text", { temprature: 0.7 });
-  // @ts-expect-error an option that this version refuses
-  model.generate("text", { num_beams: 4 });
+  // @ts-expect-error an option that is refused
+  model.generate("text", { penalty_alpha: 0.6 });
+  // @ts-expect-error a word that is none of the choices
+  model.generate("text", { early_stopping: "sometimes" });
+  // @ts-expect-error a watermark has no such argument
+  model.generate("text", { watermarking_config: { ngram_len: 5 } });
   // @ts-expect-error an option of the wrong type
   model.generate("text", { top_k: "50" });
   // @ts-expect-error a signal is no generation option
   model.generate("text", { signal: new AbortController().signal });
-  // @ts-expect-error callbacks are not supported yet
-  model.generate("text", {}, { logits_processor: [] });
+  // @ts-expect-error functions come in a list
+  model.generate("text", {}, { logits_processor: () => undefined });
+  // @ts-expect-error a criterion answers with true or false
+  model.generate("text", {}, { stopping_criteria: [() => 1] });
   // @ts-expect-error a number is no prompt
   model.generate(5);
   // @ts-expect-error a misspelt load option
