@@ -22,7 +22,10 @@ pub fn vocabulary(metadata: &Metadata) -> Result<Vocabulary> {
         let template = metadata.str(&format!("tokenizer.chat_template.{name}"))?;
         Ok((name.to_owned(), template.unwrap_or_default().to_owned()))
     });
+    // The files say nothing of it; llama.cpp knows them by their name, too.
+    let phi3 = metadata.str("general.architecture")? == Some("phi3");
     Ok(Vocabulary {
+        strip_after_special: phi3 && text("model")?.as_deref() == Some("llama"),
         model: text("model")?.ok_or_else(|| missing("model"))?,
         pre: text("pre")?.unwrap_or_else(|| "default".into()),
         tokens: list("tokens")?,
@@ -31,6 +34,7 @@ pub fn vocabulary(metadata: &Metadata) -> Result<Vocabulary> {
             .map(|&code| TokenKind::from_code(code))
             .collect::<Result<_>>()?,
         merges: list("merges")?,
+        scores: metadata.f32s(&key("scores"))?.unwrap_or_default(),
         bos: id("bos")?,
         eos: id("eos")?,
         eot: id("eot")?,

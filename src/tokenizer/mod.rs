@@ -12,6 +12,7 @@ mod decoder;
 mod encoder;
 mod json;
 mod pre_tokenizers;
+mod sentencepiece;
 mod specials;
 mod steps;
 mod template;

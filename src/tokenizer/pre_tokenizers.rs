@@ -31,42 +31,88 @@ pub(super) struct Family {
 }
 
 /// Every pre-tokeniser there is, by name, with the family it belongs to.
-const NAMES: [(&str, Kind); 13] = [
+const NAMES: [(&str, Kind); 37] = [
     ("gpt-2", Kind::Gpt2),
     ("phi-2", Kind::Gpt2),
+    ("granite-docling", Kind::Gpt2),
+    ("exaone4", Kind::Gpt2),
+    ("gigachat", Kind::Gpt2),
+    ("mellum", Kind::Gpt2),
+    ("olmo", Kind::GptNeoX),
+    ("mpt", Kind::GptNeoX),
     ("default", Kind::Default),
+    ("falcon", Kind::Falcon),
     ("smollm", Kind::Digits),
     ("starcoder", Kind::Digits),
     ("refact", Kind::Digits),
+    ("codeshell", Kind::Digits),
+    ("exaone", Kind::Digits),
+    ("minerva-7b", Kind::Digits),
+    ("command-r", Kind::CommandR),
     ("llama-bpe", Kind::Llama3),
     ("llama3", Kind::Llama3),
     ("llama-v3", Kind::Llama3),
+    ("falcon3", Kind::Llama3),
+    ("falcon-h1", Kind::Llama3),
+    ("pixtral", Kind::Llama3),
     ("lfm2", Kind::Llama3),
     ("dbrx", Kind::Cl100k),
     ("smaug-bpe", Kind::Cl100k),
+    ("glm4", Kind::Cl100k),
+    ("chatglm-bpe", Kind::Cl100k),
     ("qwen2", Kind::Qwen2),
+    ("deepseek-r1-qwen", Kind::Qwen2),
+    ("megrez", Kind::Qwen2),
+    ("stablelm2", Kind::StableLm2),
+    ("tekken", Kind::Tekken),
+    ("gpt-4o", Kind::Gpt4o),
+    ("llama4", Kind::Gpt4o),
+    ("deepseek-coder", Kind::DeepSeekCoder),
+    ("deepseek-v3", Kind::DeepSeekV3),
 ];
 
 #[derive(Clone, Copy)]
 enum Kind {
     /// The GPT-2 pattern.
     Gpt2,
+    /// The same on text in normal form C.
+    GptNeoX,
     /// What llama.cpp falls back to: punctuation apart, then GPT-2, then digits in threes.
     Default,
+    /// Punctuation together, then GPT-2, then digits in threes.
+    Falcon,
     /// Every digit apart, then the GPT-2 pattern.
     Digits,
+    /// The same on text in normal form C.
+    CommandR,
     /// The Llama 3 pattern, tokens taken whole, BOS.
     Llama3,
     /// The same pattern without the rest.
     Cl100k,
     /// The same pattern with single digits, on text in normal form C.
     Qwen2,
+    /// The same pattern with single digits.
+    StableLm2,
+    /// Words end where lower case turns to upper; single digits, tokens taken whole, BOS.
+    Tekken,
+    /// The same with contractions kept at their words and digits in threes.
+    Gpt4o,
+    /// Line ends, words, punctuation, Chinese and digits apart, one after another.
+    DeepSeekCoder,
+    /// Digits in threes, Chinese and Japanese apart, then words with their marks.
+    DeepSeekV3,
 }
 
 /// The Llama 3 pattern; digits go in groups of up to three.
 const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 /// The Qwen 2 pattern; digits go alone.
 const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+/// The pattern of Mistral's tokenizers since Nemo.
+const TEKKEN: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+/// The pattern of GPT-4o, which Phi-4-mini and Llama 4 took over.
+const GPT4O: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+/// The last of the patterns of DeepSeek V3.
+const DEEPSEEK_V3: &str = r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"##;
 
 /// The family that a file's `tokenizer.ggml.pre` names.
 ///
@@ -80,6 +126,7 @@ pub(super) fn family(name: &str) -> Result<Family> {
             known.join(", ")
         )));
     };
+    let normal_form_c = || Normalizers(vec![Arc::new(NFC)]);
     let plain = |steps: Vec<Step>| Family {
         normalizers: Normalizers::default(),
         pre_tokenizers: PreTokenizers(steps),
@@ -88,6 +135,16 @@ pub(super) fn family(name: &str) -> Result<Family> {
     };
     Ok(match kind {
         Kind::Gpt2 => plain(vec![byte_level(true)]),
+        Kind::GptNeoX => Family {
+            normalizers: normal_form_c(),
+            ..plain(vec![byte_level(true)])
+        },
+        Kind::Falcon => plain(vec![
+            split(r"[\p{P}\$\+<=>\^~\|`]+")?,
+            split(GPT2)?,
+            split("[0-9][0-9][0-9]")?,
+            byte_level(false),
+        ]),
         Kind::Default => plain(vec![
             split(r"[\p{P}\$\+<=>\^~\|]+")?,
             split(GPT2)?,
@@ -95,7 +152,11 @@ pub(super) fn family(name: &str) -> Result<Family> {
             split("[0-9][0-9][0-9]")?,
             byte_level(false),
         ]),
-        Kind::Digits => plain(vec![Arc::new(Digits::new(true)), byte_level(true)]),
+        Kind::Digits => plain(vec![digits(), byte_level(true)]),
+        Kind::CommandR => Family {
+            normalizers: normal_form_c(),
+            ..plain(vec![digits(), byte_level(true)])
+        },
         Kind::Cl100k => plain(vec![split(LLAMA3)?, byte_level(false)]),
         Kind::Llama3 => Family {
             ignore_merges: true,
@@ -103,9 +164,30 @@ pub(super) fn family(name: &str) -> Result<Family> {
             ..plain(vec![split(LLAMA3)?, byte_level(false)])
         },
         Kind::Qwen2 => Family {
-            normalizers: Normalizers(vec![Arc::new(NFC)]),
+            normalizers: normal_form_c(),
             ..plain(vec![split(QWEN2)?, byte_level(false)])
         },
+        Kind::StableLm2 => plain(vec![split(QWEN2)?, byte_level(false)]),
+        Kind::Tekken => Family {
+            ignore_merges: true,
+            add_bos: true,
+            ..plain(vec![split(TEKKEN)?, byte_level(false)])
+        },
+        Kind::Gpt4o => plain(vec![split(GPT4O)?, byte_level(false)]),
+        Kind::DeepSeekCoder => plain(vec![
+            split(r"[\r\n]")?,
+            split(r"\s?\p{L}+")?,
+            split(r"\s?\p{P}+")?,
+            split("[\u{4e00}-\u{9fa5}\u{800}-\u{4e00}\u{ac00}-\u{d7ff}]+")?,
+            digits(),
+            byte_level(false),
+        ]),
+        Kind::DeepSeekV3 => plain(vec![
+            split(r"\p{N}{1,3}")?,
+            split("[\u{4e00}-\u{9fa5}\u{3040}-\u{309f}\u{30a0}-\u{30ff}]+")?,
+            split(DEEPSEEK_V3)?,
+            byte_level(false),
+        ]),
     })
 }
 
@@ -113,6 +195,10 @@ pub(super) fn family(name: &str) -> Result<Family> {
 const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 
 type Step = Arc<dyn PreTokenizer + Send + Sync>;
+
+fn digits() -> Step {
+    Arc::new(Digits::new(true))
+}
 
 fn byte_level(gpt2_pattern: bool) -> Step {
     Arc::new(ByteLevel::new(false, true, gpt2_pattern))

@@ -49,6 +49,15 @@ impl Around {
         Self(pieces.collect())
     }
 
+    /// The highest id that is added.
+    pub fn highest(&self) -> Option<u32> {
+        let ids = self.0.iter().map(|piece| match piece {
+            Piece::Ids(ids) => ids.as_slice(),
+            Piece::Text => &[],
+        });
+        ids.flatten().copied().max()
+    }
+
     /// The whole sequence.
     pub fn apply(&self, text: Vec<u32>) -> Vec<u32> {
         match self.0.as_slice() {

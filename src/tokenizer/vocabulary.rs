@@ -1,7 +1,8 @@
 //! A GGUF vocabulary, and the tokenizer built from it.
 //!
-//! GGUF files carry the tokens, their kinds and the merges of a byte-level BPE, but only the *name* of
-//! the pre-tokeniser. The names are those of llama.cpp; what each stands for is in `pre_tokenizers`.
+//! GGUF files carry the tokens and their kinds. A byte-level BPE has merges besides, and only the *name* of
+//! the pre-tokeniser; the names are those of llama.cpp, and what each stands for is in `pre_tokenizers`. A
+//! SentencePiece model has scores; what they mean is in `sentencepiece`.
 
 use std::collections::HashSet;
 
@@ -9,8 +10,8 @@ use ::tokenizers::{AddedToken, models::bpe};
 
 use super::{
     TokenizerParts,
-    encoder::Encoder,
-    invalid, pre_tokenizers,
+    encoder::{Encoder, Normalizers, PreTokenizers},
+    invalid, pre_tokenizers, sentencepiece,
     specials::{Around, SpecialTokens},
     steps::Steps,
     template::Templates,
@@ -20,7 +21,7 @@ use crate::error::{Error, Result};
 /// What a GGUF file says about its vocabulary (the keys `tokenizer.*`), before any check.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Vocabulary {
-    /// `tokenizer.ggml.model`: the algorithm; `"gpt2"` is byte-level BPE.
+    /// `tokenizer.ggml.model`: the algorithm; `"gpt2"` is byte-level BPE, `"llama"` that of SentencePiece.
     pub model: String,
     /// `tokenizer.ggml.pre`: the name of the pre-tokeniser.
     pub pre: String,
@@ -30,6 +31,8 @@ pub struct Vocabulary {
     pub kinds: Vec<TokenKind>,
     /// `tokenizer.ggml.merges`: pairs of tokens with one space between, best first.
     pub merges: Vec<String>,
+    /// `tokenizer.ggml.scores`: of a SentencePiece model, a score for each id, the best the highest.
+    pub scores: Vec<f32>,
     /// `tokenizer.ggml.bos_token_id`.
     pub bos: Option<u32>,
     /// `tokenizer.ggml.eos_token_id`.
@@ -44,8 +47,10 @@ pub struct Vocabulary {
     pub add_bos: Option<bool>,
     /// `tokenizer.ggml.add_eos_token`; absent means no.
     pub add_eos: Option<bool>,
-    /// `tokenizer.ggml.add_space_prefix`; absent means no.
+    /// `tokenizer.ggml.add_space_prefix`; absent means yes for a SentencePiece model. Byte-level BPE has none.
     pub add_space_prefix: Option<bool>,
+    /// Whether the special tokens of a format swallow the white space after them, which no key says.
+    pub strip_after_special: bool,
     /// `tokenizer.chat_template`.
     pub chat_template: Option<String>,
     /// `tokenizer.chat_template.NAME`: further templates by name.
@@ -92,25 +97,39 @@ impl TokenKind {
     }
 }
 
+/// What the kinds of vocabularies differ in.
+pub(super) struct Parts {
+    pub model: bpe::BPE,
+    pub normalizers: Normalizers,
+    pub pre_tokenizers: PreTokenizers,
+    pub steps: Steps,
+    /// Whether a raw prompt begins with BOS when the file does not say.
+    pub add_bos: bool,
+}
+
+/// The special tokens that never swallow white space, even where the others do.
+const NEVER_STRIP: [&str; 3] = ["<unk>", "<s>", "<|endoftext|>"];
+
 /// Checks the vocabulary and builds the parts of a tokenizer from it.
 pub(super) fn build(vocabulary: Vocabulary) -> Result<TokenizerParts> {
-    let v = vocabulary;
-    if v.model != "gpt2" {
-        return Err(Error::unsupported(format!(
-            "tokenizer.ggml.model is {:?}, supported is \"gpt2\" (byte-level BPE)",
-            v.model
-        )));
-    }
-    let family = pre_tokenizers::family(&v.pre)?;
-    if v.add_space_prefix == Some(true) {
-        return Err(Error::unsupported(
-            "tokenizer.ggml.add_space_prefix is true, which byte-level BPE does not have here",
-        ));
-    }
+    let (v, sentencepiece) = match vocabulary.model.as_str() {
+        "gpt2" => (vocabulary, false),
+        "llama" => (sentencepiece::with_defaults(vocabulary), true),
+        other => {
+            return Err(Error::unsupported(format!(
+                "tokenizer.ggml.model is {other:?}, supported are \"gpt2\" (byte-level BPE) and \"llama\" \
+                 (SentencePiece BPE)"
+            )));
+        }
+    };
     let special = special_tokens(&v)?;
     let kinds = kinds(&v)?;
     let vocab = ids_of_tokens(&v.tokens)?;
-    let merges = merges(&v.merges, &vocab)?;
+    let parts = if sentencepiece {
+        sentencepiece::parts(&v, &kinds, vocab)?
+    } else {
+        byte_level(&v, vocab)?
+    };
 
     let added = std::iter::zip(&v.tokens, &kinds)
         .filter_map(|(token, kind)| {
@@ -119,7 +138,9 @@ pub(super) fn build(vocabulary: Vocabulary) -> Result<TokenizerParts> {
                 TokenKind::UserDefined => false,
                 TokenKind::Normal | TokenKind::Unused | TokenKind::Byte => return None,
             };
-            Some(AddedToken::from(token.as_str(), special).normalized(false))
+            let strip = v.strip_after_special && !NEVER_STRIP.contains(&token.as_str());
+            let added = AddedToken::from(token.as_str(), special).normalized(false);
+            Some(added.rstrip(strip))
         })
         .collect();
     let silent = (0..)
@@ -128,35 +149,53 @@ pub(super) fn build(vocabulary: Vocabulary) -> Result<TokenizerParts> {
         .map(|(id, _)| id)
         .collect();
 
-    let model = bpe::BPE::builder()
-        .vocab_and_merges(vocab, merges)
-        .ignore_merges(family.ignore_merges)
-        .build()
-        .map_err(|e| invalid(format!("tokenizer.ggml.merges: {e}")))?;
     let highest = v.tokens.len() as u32 - 1;
     let encoder = Encoder::new(
-        model,
+        parts.model,
         highest,
-        family.normalizers,
-        family.pre_tokenizers,
+        parts.normalizers,
+        parts.pre_tokenizers,
         added,
         false,
     )?;
 
     let around = Around::between(
-        special.bos.filter(|_| v.add_bos.unwrap_or(family.add_bos)),
+        special.bos.filter(|_| v.add_bos.unwrap_or(parts.add_bos)),
         v.eos.filter(|_| v.add_eos.unwrap_or(false)),
     );
     Ok(TokenizerParts {
         encoder,
         around,
+        steps: parts.steps,
+        special,
+        templates: Templates::new(v.chat_template, v.named_chat_templates),
+        silent,
+    })
+}
+
+/// What is special about byte-level BPE.
+fn byte_level(v: &Vocabulary, vocab: bpe::Vocab) -> Result<Parts> {
+    let family = pre_tokenizers::family(&v.pre)?;
+    if v.add_space_prefix == Some(true) {
+        return Err(Error::unsupported(
+            "tokenizer.ggml.add_space_prefix is true, which byte-level BPE does not have here",
+        ));
+    }
+    let merges = merges(&v.merges, &vocab)?;
+    let model = bpe::BPE::builder()
+        .vocab_and_merges(vocab, merges)
+        .ignore_merges(family.ignore_merges)
+        .build()
+        .map_err(|e| invalid(format!("tokenizer.ggml.merges: {e}")))?;
+    Ok(Parts {
+        model,
+        normalizers: family.normalizers,
+        pre_tokenizers: family.pre_tokenizers,
         steps: Steps {
             byte_level: true,
             ..Steps::default()
         },
-        special,
-        templates: Templates::new(v.chat_template, v.named_chat_templates),
-        silent,
+        add_bos: family.add_bos,
     })
 }
 

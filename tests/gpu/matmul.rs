@@ -291,7 +291,8 @@ fn more_than_65535_workgroups() {
 
 #[test]
 fn partial_sums_beyond_half_precision() {
-    // x = 32 everywhere, w = 32 then −32: the partial sum is 131,072, the total 0.
+    // x = 32 everywhere, w = 32 then −32: the partial sum is 131,072, the total 0. With w = 32 everywhere the
+    // total is 262,144, which an output must hold.
     for form in FORMS {
         let Some(mut gpu) = gpu(only(form)) else {
             return;
@@ -299,14 +300,14 @@ fn partial_sums_beyond_half_precision() {
         for dtype in [DType::F32, DType::F16, DType::BF16] {
             let mut scene = Scene::new(4, 0);
             let x = scene.input("x", 256, &[32.0; 1024]);
-            let value = |i: usize| if i < 128 { 32.0 } else { -32.0 };
-            let blocks = (0..256).flat_map(|i| match dtype {
+            let value = |i: usize| if (128..256).contains(&i) { -32.0 } else { 32.0 };
+            let blocks = (0..512).flat_map(|i| match dtype {
                 DType::F32 => f32::to_le_bytes(value(i)).to_vec(),
                 DType::F16 => half::f16::from_f32(value(i)).to_le_bytes().to_vec(),
                 _ => half::bf16::from_f32(value(i)).to_le_bytes().to_vec(),
             });
             let blocks: Vec<u8> = blocks.collect();
-            let weight = scene.weight(dtype, 2, 256, [blocks.clone(), blocks].concat());
+            let weight = scene.weight(dtype, 2, 256, blocks);
             let out = scene.buffer("out", 2);
             scene.op(Op::MatMul(MatMul {
                 x,
@@ -322,7 +323,7 @@ fn partial_sums_beyond_half_precision() {
                 scene.load(&mut gpu).await.unwrap();
                 scene.run(&gpu, &step, out).await.unwrap()
             });
-            assert_eq!(found, [0.0; 8], "{form} {}", dtype.name());
+            assert_eq!(found, [0.0, 262_144.0].repeat(4), "{form} {}", dtype.name());
         }
     }
 }

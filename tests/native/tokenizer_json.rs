@@ -135,6 +135,11 @@ fn damaged_files_are_refused() {
         ("/model/continuing_subword_prefix", json!("##"), "##"),
         ("/model/dropout", json!(0.1), "dropout"),
         ("/model", json!(null), "model"),
+        (
+            "/post_processor",
+            json!({ "type": "BertProcessing", "cls": ["a", 0], "sep": ["c", 3_000_000] }),
+            "adds the id 3000000",
+        ),
         ("/added_tokens", json!([{ "id": 1 }]), "content"),
         ("/added_tokens", json!({}), "sequence"),
         (

@@ -152,7 +152,7 @@ fn unknown_names_are_refused_by_name() {
     for (model, pre, found) in [
         ("gpt2", "superbpe", "\"superbpe\""),
         ("gpt2", "", "\"\""),
-        ("llama", "default", "\"llama\""),
+        ("t5", "default", "\"t5\""),
         ("bert", "default", "\"bert\""),
     ] {
         let mut vocabulary = byte_vocabulary(pre, &[]);

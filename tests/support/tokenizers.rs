@@ -1,6 +1,6 @@
 //! Tokenizers for tests: those of the golden checkpoints, and small ones made by hand.
 
-use std::fs;
+use std::{collections::BTreeMap, fs};
 
 use decant::tokenizer::{Decoder, TokenKind, Tokenizer, Vocabulary};
 use serde_json::Value;
@@ -54,6 +54,48 @@ pub fn byte_vocabulary(pre: &str, more: &[(&str, TokenKind)]) -> Vocabulary {
         pre: pre.into(),
         tokens,
         kinds,
+        ..Default::default()
+    }
+}
+
+/// The vocabulary that a GGUF file would have of a golden checkpoint whose tokenizer is of SentencePiece's
+/// kind: scores in the order of the merges, kinds by the names of tokens.
+pub fn sentencepiece_vocabulary(model: &str) -> Vocabulary {
+    let path = folder().join("models").join(model).join("tokenizer.json");
+    let file: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    let added = file["added_tokens"].as_array().unwrap();
+    let special = |name: &str| added.iter().any(|token| token["content"] == name);
+    let entries = file["model"]["vocab"].as_object().unwrap().iter();
+    let entries = entries.map(|(token, id)| (id.as_u64().unwrap(), token.clone()));
+    let added = added.iter().map(|token| {
+        let name = token["content"].as_str().unwrap().to_owned();
+        (token["id"].as_u64().unwrap(), name)
+    });
+    let tokens: BTreeMap<u64, String> = entries.chain(added).collect();
+    let tokens: Vec<String> = tokens.into_values().collect();
+    let merges = file["model"]["merges"].as_array().unwrap().iter();
+    let merged: Vec<String> = merges
+        .map(|merge| match merge {
+            Value::String(both) => both.replacen(' ', "", 1),
+            both => [both[0].as_str().unwrap(), both[1].as_str().unwrap()].concat(),
+        })
+        .collect();
+    let score = |token: &String| {
+        let rank = merged.iter().position(|merged| merged == token);
+        rank.map_or(-1e6, |rank| -(rank as f32))
+    };
+    let kind = |token: &String| match token.as_str() {
+        "<unk>" => TokenKind::Unknown,
+        name if special(name) => TokenKind::Control,
+        name if name.starts_with("<0x") => TokenKind::Byte,
+        _ => TokenKind::Normal,
+    };
+    Vocabulary {
+        model: "llama".into(),
+        pre: "default".into(),
+        kinds: tokens.iter().map(kind).collect(),
+        scores: tokens.iter().map(score).collect(),
+        tokens,
         ..Default::default()
     }
 }

@@ -109,6 +109,12 @@ pub(super) fn build(tokenizer: &[u8], config: Option<&[u8]>) -> Result<Tokenizer
         Some(around) => around,
         None => post_processor::build(Node::root("post_processor", &file.post_processor))?,
     };
+    if let Some(id) = around.highest().filter(|&id| id as usize >= encoder.len()) {
+        return Err(invalid(format!(
+            "tokenizer.json: post_processor adds the id {id}, the vocabulary has {}",
+            encoder.len()
+        )));
+    }
     Ok(TokenizerParts {
         around,
         steps: decoder::build(Node::root("decoder", &file.decoder))?,

@@ -1,0 +1,8 @@
+//! Fuzzes `parsers::tokenizer`.
+#![no_main]
+
+#[path = "../parsers.rs"]
+#[allow(dead_code, reason = "each target runs one of them")]
+mod parsers;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| parsers::tokenizer(data));
