@@ -8,7 +8,7 @@ use decant::{
 use pollster::block_on;
 
 use crate::{
-    gpu, only,
+    gpu, only, shared,
     support::{close::assert_close, scene::Scene},
 };
 
@@ -45,7 +45,9 @@ pub struct Case {
 
 /// Fills the cache with one step for each sequence, then compares a ragged step of all.
 fn check(options: GpuOptions, case: &Case) {
-    let Some(mut gpu) = gpu(options) else { return };
+    let Some(mut gpu) = shared(options) else {
+        return;
+    };
     let cache = case.cache;
     let rows = case
         .lengths
@@ -98,7 +100,7 @@ fn check(options: GpuOptions, case: &Case) {
     block_on(async {
         let mut reference = Reference::new();
         scene.load(&mut reference).await.unwrap();
-        scene.load(&mut gpu).await.unwrap();
+        scene.load(&mut *gpu).await.unwrap();
         let steps = steps(case, &tables, &mut scene);
         let (last, fill) = steps.split_last().unwrap();
         for step in fill {
@@ -106,7 +108,7 @@ fn check(options: GpuOptions, case: &Case) {
             gpu.forward(TapeId(0), step).await.unwrap();
         }
         let expected = scene.run(&reference, last, out).await.unwrap();
-        let actual = scene.run(&gpu, last, out).await.unwrap();
+        let actual = scene.run(&*gpu, last, out).await.unwrap();
         let what = format!(
             "{:?}: {} heads, {cache:?}, {:?}",
             options.forms, case.heads, case.lengths

@@ -8,7 +8,7 @@ use decant::{
 use pollster::block_on;
 
 use crate::{
-    gpu, only,
+    only, shared,
     support::{
         close::assert_close,
         scene::{Scene, plain_step},
@@ -28,7 +28,9 @@ struct Case {
 }
 
 fn check(options: GpuOptions, case: &Case) {
-    let Some(mut gpu) = gpu(options) else { return };
+    let Some(mut gpu) = shared(options) else {
+        return;
+    };
     let &Case {
         rows,
         hidden,
@@ -73,9 +75,9 @@ fn check(options: GpuOptions, case: &Case) {
     block_on(async {
         let mut reference = Reference::new();
         scene.load(&mut reference).await.unwrap();
-        scene.load(&mut gpu).await.unwrap();
+        scene.load(&mut *gpu).await.unwrap();
         let expected = scene.run(&reference, &step, out).await.unwrap();
-        let actual = scene.run(&gpu, &step, out).await.unwrap();
+        let actual = scene.run(&*gpu, &step, out).await.unwrap();
         let what = format!(
             "{:?} {} {rows} rows, {hidden} × {width}, {chosen} of {experts}",
             options.forms,

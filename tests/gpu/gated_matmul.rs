@@ -8,7 +8,7 @@ use decant::{
 use pollster::block_on;
 
 use crate::{
-    gpu, only,
+    only, shared,
     support::{
         close::assert_close,
         scene::{Scene, plain_step},
@@ -32,7 +32,9 @@ fn check_with(
     activation: Activation,
     biased: bool,
 ) {
-    let Some(mut gpu) = gpu(options) else { return };
+    let Some(mut gpu) = shared(options) else {
+        return;
+    };
     let mut scene = Scene::new(rows, (rows * 31 + inputs * 7 + outputs) as u64);
     let x_values = scene.random.values(rows * inputs, 1.0);
     let x = scene.input("x", inputs, &x_values);
@@ -56,9 +58,9 @@ fn check_with(
     block_on(async {
         let mut reference = Reference::new();
         scene.load(&mut reference).await.unwrap();
-        scene.load(&mut gpu).await.unwrap();
+        scene.load(&mut *gpu).await.unwrap();
         let expected = scene.run(&reference, &step, out).await.unwrap();
-        let actual = scene.run(&gpu, &step, out).await.unwrap();
+        let actual = scene.run(&*gpu, &step, out).await.unwrap();
         // Slopes are at most 1.2 and |activation(g)| ≤ |g|. Rounding of the activation: WGSL allows exp
         // 3 + 2·|g| units in the last place and division 2.5; the functions add a few, the error function
         // 1.5·10⁻⁷, which is 1.3 ε.

@@ -21,6 +21,12 @@ mod sample;
 mod select_rows;
 mod tape;
 
+use std::{
+    cell::RefCell,
+    mem::ManuallyDrop,
+    ops::{Deref, DerefMut},
+};
+
 use decant::exec::gpu::{Forms, Gpu, GpuOptions};
 
 /// An executor for a test, or `None` where `DECANT_GPU=skip` says to do without.
@@ -34,6 +40,57 @@ fn gpu(options: GpuOptions) -> Option<Gpu> {
         Err(error) => panic!(
             "{error}. A software adapter will do: apt-get install mesa-vulkan-drivers. DECANT_GPU=skip leaves these tests out"
         ),
+    }
+}
+
+thread_local! {
+    /// Executors that nobody uses now, by their options. They are never closed: at the end of a thread, when
+    /// what they use of it is gone, it would be too late.
+    static IDLE: RefCell<Vec<(String, ManuallyDrop<Gpu>)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// An executor that goes back to the others of its test.
+struct Shared {
+    options: String,
+    gpu: Option<Gpu>,
+}
+
+/// As [`gpu`], for many small cases: a test's cases share an executor and so the pipelines it has made.
+fn shared(options: GpuOptions) -> Option<Shared> {
+    let name = format!("{options:?}");
+    let idle = IDLE.with_borrow_mut(|idle| {
+        let at = idle.iter().position(|(options, _)| *options == name);
+        at.map(|at| ManuallyDrop::into_inner(idle.swap_remove(at).1))
+    });
+    let gpu = match idle {
+        Some(gpu) => gpu,
+        None => gpu(options)?,
+    };
+    Some(Shared {
+        options: name,
+        gpu: Some(gpu),
+    })
+}
+
+impl Deref for Shared {
+    type Target = Gpu;
+
+    fn deref(&self) -> &Gpu {
+        self.gpu.as_ref().expect("there until it is dropped")
+    }
+}
+
+impl DerefMut for Shared {
+    fn deref_mut(&mut self) -> &mut Gpu {
+        self.gpu.as_mut().expect("there until it is dropped")
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if let Some(gpu) = self.gpu.take() {
+            IDLE.with_borrow_mut(|idle| idle.push((self.options.clone(), ManuallyDrop::new(gpu))));
+        }
     }
 }
 

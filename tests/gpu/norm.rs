@@ -8,7 +8,7 @@ use decant::{
 use pollster::block_on;
 
 use crate::{
-    gpu, only,
+    only, shared,
     support::{
         close::assert_close,
         scene::{Scene, plain_step},
@@ -49,7 +49,9 @@ const PLAIN: Case = Case {
 };
 
 fn check(options: GpuOptions, case: Case) {
-    let Some(mut gpu) = gpu(options) else { return };
+    let Some(mut gpu) = shared(options) else {
+        return;
+    };
     let Case { rows, size, .. } = case;
     let columns = case.groups * size;
     let mut scene = Scene::new(rows, (rows * 1000 + columns) as u64);
@@ -79,9 +81,9 @@ fn check(options: GpuOptions, case: Case) {
     block_on(async {
         let mut reference = Reference::new();
         scene.load(&mut reference).await.unwrap();
-        scene.load(&mut gpu).await.unwrap();
+        scene.load(&mut *gpu).await.unwrap();
         let expected = scene.run(&reference, &step, out).await.unwrap();
-        let actual = scene.run(&gpu, &step, out).await.unwrap();
+        let actual = scene.run(&*gpu, &step, out).await.unwrap();
         let what = format!("{:?} {case:?}", options.forms);
         assert_close(&what, &expected, &actual, &allowed);
     });
