@@ -6,17 +6,29 @@
  * fails with it.
  */
 
-import * as bindings from "./bindings/decant.js";
 import { DecantError, type ErrorCode } from "./errors.js";
 
-export type Bindings = typeof bindings;
+export type Bindings = typeof import("./bindings/decant.js");
+
+/**
+ * A module with one instruction of WebAssembly's relaxed SIMD, a product of bytes: browsers without it refuse
+ * to compile this, and would refuse the faster of the two engines.
+ */
+const RELAXED_SIMD = Uint8Array.from([
+  0x00, 0x61, 0x73, 0x6d, 0x01, 0x00, 0x00, 0x00, 0x01, 0x05, 0x01, 0x60, 0x00, 0x01, 0x7b, 0x03,
+  0x02, 0x01, 0x00, 0x0a, 0x0f, 0x01, 0x0d, 0x01, 0x01, 0x7b, 0x20, 0x00, 0x20, 0x00, 0x20, 0x00,
+  0xfd, 0x93, 0x02, 0x0b,
+]);
 
 /** A running instance of the engine. */
 export class Engine {
   readonly #death = Promise.withResolvers<never>();
   #dead: DecantError | undefined;
 
-  private constructor() {
+  readonly #bindings: Bindings;
+
+  private constructor(bindings: Bindings) {
+    this.#bindings = bindings;
     this.#death.promise.catch(() => {});
   }
 
@@ -33,13 +45,12 @@ export class Engine {
   }
 
   static async #start(): Promise<Engine> {
-    const url = new URL("./decant.wasm", import.meta.url);
-    if (started) bindings.__wbg_reset_state();
-    else await bindings.default({ module_or_path: url });
-    started = true;
-    const engine = new Engine();
+    started?.bindings.__wbg_reset_state();
+    started ??= await compile();
+    const { bindings, path } = started;
+    const engine = new Engine(bindings);
     bindings.start((message: string) => engine.#die(message));
-    engine.#watch(url.pathname);
+    engine.#watch(path);
     return engine;
   }
 
@@ -52,7 +63,7 @@ export class Engine {
   run<T>(work: (engine: Bindings) => T): T {
     if (this.#dead !== undefined) throw this.#dead;
     try {
-      return work(bindings);
+      return work(this.#bindings);
     } catch (error) {
       throw this.#translate(error);
     }
@@ -124,5 +135,20 @@ function isTrap(error: unknown): error is Error {
 
 /** The engine of this thread, if it is alive. */
 let running: Promise<Engine> | undefined;
-/** Whether there has been one. */
-let started = false;
+/** The compiled module, if there has been an engine. */
+let started: { bindings: Bindings; path: string } | undefined;
+
+/** Downloads and compiles the module that suits the browser. */
+async function compile(): Promise<{ bindings: Bindings; path: string }> {
+  let bindings: Bindings;
+  let url: URL;
+  if (WebAssembly.validate(RELAXED_SIMD)) {
+    bindings = await import("./bindings/relaxed/decant.js");
+    url = new URL("./decant-relaxed.wasm", import.meta.url);
+  } else {
+    bindings = await import("./bindings/decant.js");
+    url = new URL("./decant.wasm", import.meta.url);
+  }
+  await bindings.default({ module_or_path: url });
+  return { bindings, path: url.pathname };
+}

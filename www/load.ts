@@ -14,6 +14,7 @@ const OPTIONS: readonly (keyof LoadOptions)[] = [
   "contextLength",
   "kvCache",
   "quantize",
+  "activations",
   "cache",
   "hub",
   "fetch",
@@ -52,8 +53,12 @@ export async function load(source: Source, options: LoadOptions = {}): Promise<M
     contextLength: positive(options.contextLength, "contextLength"),
     kvCache: choice(options.kvCache, "kvCache", ["f16", "f32"], "f16"),
     quantize: choice(options.quantize, "quantize", ["q8_0", "q4_0"], null),
+    activations: choice(options.activations, "activations", ["q8_0", "f32"], "q8_0"),
     cache: choice(options.cache, "cache", ["opfs", "none"], "opfs"),
   };
+  if (wireOptions.device === "webgpu" && options.activations === "q8_0") {
+    throw optionError("activations", `"q8_0" is for the CPU; with device "webgpu" it can be "f32"`);
+  }
   const wireSource = parseSource(source, hubUrl(options.hub));
   signal?.throwIfAborted();
 

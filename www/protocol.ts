@@ -34,6 +34,7 @@ export interface WireLoadOptions {
   contextLength: number | null;
   kvCache: NonNullable<LoadOptions["kvCache"]>;
   quantize: LoadOptions["quantize"] | null;
+  activations: NonNullable<LoadOptions["activations"]>;
   cache: NonNullable<LoadOptions["cache"]>;
 }
 

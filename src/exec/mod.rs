@@ -1,14 +1,16 @@
-//! Executors run tapes. This file is the door; behind it are the reference and the GPU.
+//! Executors run tapes. This file is the door; behind it are the reference, the CPU and the GPU.
 //!
 //! An executor owns weights, cache and activations. It knows operations and tapes, and nothing of
 //! models, text or sampling.
 
+pub mod cpu;
 pub mod gpu;
 mod reference;
 pub mod sample;
 
 use std::{future::Future, pin::Pin};
 
+pub use cpu::{Activations, Cpu};
 pub use reference::Reference;
 use sample::{Choice, Run};
 

@@ -9,7 +9,7 @@ use super::engine::{Engine, parse};
 use crate::{
     error::{Error, ErrorKind, Result},
     exec::{
-        Executor, Reference,
+        Activations, Cpu, Executor,
         gpu::{Gpu, GpuOptions},
     },
     load::{self, CheckpointFiles, Description, LoadOptions},
@@ -25,8 +25,8 @@ pub struct Loader {
     options: LoadOptions,
     /// What the place of the model calls it.
     name: String,
-    /// What did not go as asked, for `info.notes`.
-    notes: Vec<String>,
+    /// Why the model runs where it does.
+    reason: String,
 }
 
 /// Fails if a checkpoint with this `config.json` is not supported, before anything else is fetched.
@@ -91,13 +91,21 @@ impl Loader {
                 other => return Err(Error::internal(format!("there is no format {other:?}"))),
             },
         };
-        let mut notes = Vec::new();
-        let executor = executor(&given["device"], &mut notes).await?;
+        let activations = match given["activations"].as_str() {
+            Some("q8_0") => Activations::Q8,
+            Some("f32") => Activations::F32,
+            other => {
+                return Err(Error::internal(format!(
+                    "there are no activations {other:?}"
+                )));
+            }
+        };
+        let (executor, reason) = executor(&given["device"], activations).await?;
         Ok(Self {
             inner: RefCell::new(Some(make(executor, options)?)),
             options,
             name: given["name"].as_str().unwrap_or_default().to_owned(),
-            notes,
+            reason,
         })
     }
 
@@ -147,8 +155,7 @@ impl Loader {
             CacheType::F32 => "f32",
             CacheType::F16 => "f16",
         };
-        let notes = self.notes.iter().chain(&model.quantised);
-        let notes: Vec<_> = notes.chain(&executor.notes).collect();
+        let notes: Vec<_> = model.quantised.iter().chain(&executor.notes).collect();
         let name = if self.name.is_empty() {
             &model.name
         } else {
@@ -163,6 +170,7 @@ impl Loader {
             "device": executor.device,
             "adapter": executor.adapter,
             "software": executor.software,
+            "reason": self.reason,
             "kv_cache": kv_cache,
             "weight_bytes": model.weight_bytes,
             "cache_bytes": engine.cache().bytes(),
@@ -171,19 +179,26 @@ impl Loader {
     }
 }
 
-/// The executor that `device` asks for; `"auto"` is the GPU where there is one that can run the kernels.
-async fn executor(device: &Value, notes: &mut Vec<String>) -> Result<Box<dyn Executor>> {
-    let error = match device.as_str() {
-        Some("cpu") => return Ok(Box::new(Reference::new())),
-        Some("auto" | "webgpu") => match Gpu::new(GpuOptions::default()).await {
-            Ok(gpu) => return Ok(Box::new(gpu)),
-            Err(error) => error,
+/// The executor that `device` asks for, and why it is that one; `"auto"` is the GPU where there is one that
+/// can run the kernels and is not a program on the CPU, which the CPU itself outruns.
+async fn executor(device: &Value, activations: Activations) -> Result<(Box<dyn Executor>, String)> {
+    let cpu = || Box::new(Cpu::new(activations));
+    match device.as_str() {
+        Some("cpu") => Ok((cpu(), "the option device asks for the CPU".into())),
+        Some("webgpu") => {
+            let gpu = Box::new(Gpu::new(GpuOptions::default()).await?);
+            Ok((gpu, "the option device asks for WebGPU".into()))
+        }
+        Some("auto") => match Gpu::new(GpuOptions::default()).await {
+            Ok(gpu) if gpu.info().software => {
+                let adapter = gpu.info().adapter;
+                let reason = format!("the WebGPU adapter ({adapter}) is a program on the CPU");
+                Ok((cpu(), reason))
+            }
+            Ok(gpu) => Ok((Box::new(gpu), "there is a WebGPU adapter".into())),
+            Err(error) if *error.kind() == ErrorKind::Unsupported => Ok((cpu(), error.to_string())),
+            Err(error) => Err(error),
         },
-        other => return Err(Error::internal(format!("there is no device {other:?}"))),
-    };
-    if device == "webgpu" || *error.kind() != ErrorKind::Unsupported {
-        return Err(error);
+        other => Err(Error::internal(format!("there is no device {other:?}"))),
     }
-    notes.push(format!("runs on the CPU, slowly: {error}"));
-    Ok(Box::new(Reference::new()))
 }

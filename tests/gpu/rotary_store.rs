@@ -12,7 +12,7 @@ use pollster::block_on;
 
 use crate::{
     gpu, only,
-    support::{close::assert_close, scene::Scene},
+    support::{attention::tolerance, close::assert_close, scene::Scene},
 };
 
 struct Case {
@@ -124,7 +124,7 @@ fn check(case: Case, rows: usize) {
 
         let expected = scene.run(&reference, &step, out).await.unwrap();
         let actual = scene.run(&gpu, &step, out).await.unwrap();
-        let allowed = super::attention::tolerance(&case.dtype, case.head_dim, rows);
+        let allowed = tolerance(&case.dtype, case.head_dim, rows);
         assert_close(
             &format!("cache of {name}"),
             &expected,

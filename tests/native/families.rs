@@ -15,7 +15,7 @@ use crate::support::{
 };
 
 /// A golden checkpoint of each family and feature.
-const CHECKPOINTS: [&str; 24] = [
+pub const CHECKPOINTS: [&str; 24] = [
     "cohere",
     "gemma2",
     "gemma3",

@@ -1,6 +1,7 @@
 //! What tests share. Each test binary uses its own part.
 #![allow(dead_code, reason = "no test binary uses everything")]
 
+pub mod attention;
 pub mod checkpoint;
 pub mod close;
 pub mod convert;

@@ -90,7 +90,7 @@ function setModel(next: Model | null): void {
     info === undefined
       ? "Load a model to see what runs it."
       : `${info.architecture}, ${count(info.parameters)} parameters in ${bytes(info.weight_bytes)}, on ${info.adapter}` +
-          `${info.software ? " (a program on the CPU, so slow)" : ""}. Cache: ${info.kv_cache}, ${count(info.context_length)} positions, ${bytes(info.cache_bytes)}.`,
+          `${info.device === "webgpu" && info.software ? " (a program on the CPU, so slow)" : ""}, because ${info.reason}. Cache: ${info.kv_cache}, ${count(info.context_length)} positions, ${bytes(info.cache_bytes)}.`,
   );
   byId("forward-warnings").replaceChildren(
     ...(info?.warnings ?? []).map((text) => element("li", { className: "note" }, text)),

@@ -1,4 +1,4 @@
-//! The crate as `decant.wasm` and the bindings that call it.
+//! The crate as WebAssembly, with and without relaxed SIMD, and the bindings that call it.
 
 use std::{
     fs,
@@ -13,26 +13,77 @@ use crate::{Options, bundle::tool};
 /// Where the generated bindings go, beside the sources that import them.
 const BINDINGS: &str = "www/bindings";
 
-/// Compiles the crate; writes the bindings to `www/bindings` and `decant.wasm` to `dist`.
+/// The modules that are built: a page takes the first that its browser can compile.
+const MODULES: [Module; 2] = [
+    Module {
+        name: "decant-relaxed",
+        bindings: "www/bindings/relaxed",
+        features: "+simd128,+relaxed-simd",
+    },
+    Module {
+        name: "decant",
+        bindings: BINDINGS,
+        features: "+simd128",
+    },
+];
+
+/// The crate for browsers with certain instructions.
+struct Module {
+    /// Of the WebAssembly file.
+    name: &'static str,
+    /// Where its bindings go. They name functions by numbers that differ from module to module.
+    bindings: &'static str,
+    features: &'static str,
+}
+
+/// Compiles the crate; writes the bindings beside the sources and the modules to `dist`.
 pub fn build(root: &Path, dist: &Path, options: Options) -> Result<(), String> {
-    let artifact = compile(root, options)?;
-    let bindings = root.join(BINDINGS);
+    let [relaxed, plain] = &MODULES;
+    // Nobody waits for two builds in the inner loop: there, one module serves under both names.
+    let one = options.dev || options.names;
+    let build = |module| build_module(root, dist, module, options);
+    if !one {
+        build(relaxed)?;
+    }
+    build(plain)?;
+    if one {
+        let [from, to] =
+            [plain, relaxed].map(|module| dist.join(module.name).with_extension("wasm"));
+        copy(&from, &to)?;
+        let [from, to] =
+            [plain, relaxed].map(|module| root.join(module.bindings).join("decant.js"));
+        copy(&from, &to)?;
+    }
+    // One declaration for both, so that their types are the same.
+    let types = "export * from \"../decant.js\";\nexport { default } from \"../decant.js\";\n";
+    let path = root.join(relaxed.bindings).join("decant.d.ts");
+    fs::write(&path, types).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+fn build_module(root: &Path, dist: &Path, module: &Module, options: Options) -> Result<(), String> {
+    let artifact = compile(root, module, options)?;
+    let bindings = root.join(module.bindings);
     bind(&artifact, &bindings, options).map_err(|e| {
         format!("{e}\n(wasm-bindgen and wasm-bindgen-cli-support must be of one version: compare the two Cargo.toml)")
     })?;
     let bound = bindings.join("decant_bg.wasm");
-    let output = dist.join("decant.wasm");
+    let output = dist.join(module.name).with_extension("wasm");
     if options.dev {
         return rename(&bound, &output);
     }
-    optimise(root, &bound, &output, &artifact, options)
+    let kept = artifact.with_file_name(module.name);
+    optimise(root, &bound, &output, &kept, options)
 }
 
 /// Compiles, and answers where the file is.
-fn compile(root: &Path, options: Options) -> Result<PathBuf, String> {
+fn compile(root: &Path, module: &Module, options: Options) -> Result<PathBuf, String> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo
         .current_dir(root)
+        .env(
+            "CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS",
+            format!("-C target-feature={}", module.features),
+        )
         .args(["rustc", "--package", "decant", "--lib"])
         .args([
             "--crate-type",
@@ -88,12 +139,12 @@ fn optimise(
     root: &Path,
     input: &Path,
     output: &Path,
-    artifact: &Path,
+    kept: &Path,
     options: Options,
 ) -> Result<(), String> {
     let name = if options.names { "named" } else { "plain" };
-    let last_input = artifact.with_file_name(format!("decant.{name}.bound.wasm"));
-    let last_output = artifact.with_file_name(format!("decant.{name}.small.wasm"));
+    let last_input = kept.with_extension(format!("{name}.bound.wasm"));
+    let last_output = kept.with_extension(format!("{name}.small.wasm"));
     let fresh = last_output.exists() && fs::read(input).ok() == fs::read(&last_input).ok();
     if !fresh {
         let mut arguments = vec!["-Oz".as_ref(), input.as_os_str(), "-o".as_ref()];
@@ -105,9 +156,16 @@ fn optimise(
         fs::copy(input, &last_input).map_err(|e| format!("{}: {e}", last_input.display()))?;
     }
     fs::remove_file(input).map_err(|e| format!("{}: {e}", input.display()))?;
-    fs::copy(&last_output, output)
+    copy(&last_output, output)
+}
+
+/// Copies a file to a folder that may not be there yet.
+fn copy(from: &Path, to: &Path) -> Result<(), String> {
+    let folder = to.parent().unwrap_or(to);
+    fs::create_dir_all(folder)
+        .and_then(|()| fs::copy(from, to))
         .map(drop)
-        .map_err(|e| format!("{}: {e}", output.display()))
+        .map_err(|e| format!("{}: {e}", to.display()))
 }
 
 fn rename(from: &Path, to: &Path) -> Result<(), String> {

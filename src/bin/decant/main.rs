@@ -12,7 +12,7 @@ use std::{
 
 use decant::{
     exec::{
-        Executor, Reference,
+        Activations, Cpu, Executor, Reference,
         gpu::{Gpu, GpuOptions},
     },
     generation::{Engine, Plan, Prompt, Value, processors::Stage},
@@ -40,7 +40,8 @@ options:
   --config JSON       generation options by their Hugging Face names, such as
                       '{\"do_sample\": true, \"temperature\": 0.7, \"max_new_tokens\": 64}'
   --explain           print the plan, and generate nothing
-  --device NAME       webgpu (default) or cpu (the reference executor: exact and slow)
+  --device NAME       webgpu (default), cpu, or reference (exact and slow)
+  --activations NAME  on the CPU: q8_0 (default: 8 bits where weights are quantised) or f32
   --kv-cache NAME     f16 (default) or f32
   --quantize NAME     q8_0 or q4_0: make it of matrices of plain numbers while loading
   --context N         positions that can be held
@@ -50,6 +51,14 @@ options:
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
+/// Which executor runs the model.
+#[derive(Clone, Copy)]
+enum Device {
+    WebGpu,
+    Cpu,
+    Reference,
+}
+
 /// What was asked for.
 struct Options {
     model: PathBuf,
@@ -58,7 +67,8 @@ struct Options {
     system: Option<String>,
     config: Value,
     explain: bool,
-    cpu: bool,
+    device: Device,
+    activations: Activations,
     load: LoadOptions,
     prefill: usize,
     decode: usize,
@@ -101,7 +111,8 @@ fn options(mut arguments: lexopt::Parser) -> Outcome<Options> {
         system: None,
         config: Value::Null,
         explain: false,
-        cpu: false,
+        device: Device::WebGpu,
+        activations: Activations::Q8,
         load: LoadOptions::default(),
         prefill: 128,
         decode: 32,
@@ -117,7 +128,13 @@ fn options(mut arguments: lexopt::Parser) -> Outcome<Options> {
             }
             Long("explain") => options.explain = true,
             Long("device") => {
-                options.cpu = choice("--device", &mut arguments, &["webgpu", "cpu"])? == 1;
+                let allowed = ["webgpu", "cpu", "reference"];
+                let at = choice("--device", &mut arguments, &allowed)?;
+                options.device = [Device::WebGpu, Device::Cpu, Device::Reference][at];
+            }
+            Long("activations") => {
+                let at = choice("--activations", &mut arguments, &["q8_0", "f32"])?;
+                options.activations = [Activations::Q8, Activations::F32][at];
             }
             Long("kv-cache") => {
                 let at = choice("--kv-cache", &mut arguments, &["f16", "f32"])?;
@@ -150,9 +167,10 @@ fn choice(name: &str, arguments: &mut lexopt::Parser, allowed: &[&str]) -> Outco
 
 /// Loads the model as a page does: in pieces, none of them kept.
 fn load(options: &Options) -> Outcome<Engine> {
-    let executor: Box<dyn Executor> = match options.cpu {
-        true => Box::new(Reference::new()),
-        false => Box::new(block_on(Gpu::new(GpuOptions::default()))?),
+    let executor: Box<dyn Executor> = match options.device {
+        Device::Reference => Box::new(Reference::new()),
+        Device::Cpu => Box::new(Cpu::new(options.activations)),
+        Device::WebGpu => Box::new(block_on(Gpu::new(GpuOptions::default()))?),
     };
     model::load(&options.model, executor, options.load)
 }

@@ -1,0 +1,269 @@
+//! Attention over the pages of the cache, with the softmax kept up to date from page to page.
+//!
+//! For each sequence and key-value head, a page is turned into numbers once and then serves all queries: the
+//! heads of its group and all rows of the step, up to [`TILE`] in registers at a time. A query keeps the
+//! largest score so far, the sum of `e^(score − largest)` and the values weighted so; when a page raises the
+//! largest score, what came before is scaled down. Source: Milakov and Gimelshein 2018.
+
+use std::{array, ops::Range};
+
+use super::{
+    cache::Layer,
+    formats::ROWS,
+    math::{activate, exp},
+    product::{TILE, tiles},
+    simd::{F32x4, load8, store8},
+};
+use crate::{
+    ops::{Activation, Attention, CacheSpec},
+    tape::Step,
+};
+
+/// Memory that is kept from call to call.
+#[derive(Default)]
+pub struct Scratch {
+    keys: Vec<[f32; ROWS]>,
+    values: Vec<[f32; ROWS]>,
+    /// For each query of a tile, the scores of a page.
+    scores: [Vec<[f32; ROWS]>; TILE],
+    /// The rows of the sequence at hand.
+    rows: Vec<usize>,
+    queries: Vec<Query>,
+    /// For each query, its weighted values.
+    totals: Vec<[f32; ROWS]>,
+}
+
+/// How far a query's softmax is.
+#[derive(Clone, Copy)]
+struct Query {
+    largest: f32,
+    sum: f32,
+}
+
+/// What all queries of a call share.
+struct Call<'a> {
+    op: &'a Attention,
+    cache: &'a CacheSpec,
+    step: &'a Step,
+    q: &'a [f32],
+    group: usize,
+}
+
+/// `q` and `out`: a row of `heads × head_dim` for each row of the step.
+pub fn attend(
+    op: &Attention,
+    cache: &CacheSpec,
+    layer: &Layer,
+    step: &Step,
+    q: &[f32],
+    out: &mut [f32],
+    scratch: &mut Scratch,
+) {
+    let call = Call {
+        op,
+        cache,
+        step,
+        q,
+        group: op.heads / cache.kv_heads,
+    };
+    for slot in 0..step.tables.len() {
+        scratch.rows.clear();
+        let rows = (0..step.slots.len()).filter(|&row| step.slots[row] as usize == slot);
+        scratch.rows.extend(rows);
+        if !scratch.rows.is_empty() {
+            (0..cache.kv_heads).for_each(|head| call.head(layer, slot, head, scratch, out));
+        }
+    }
+}
+
+impl Call<'_> {
+    /// One key-value head for the rows of one sequence.
+    fn head(
+        &self,
+        layer: &Layer,
+        slot: usize,
+        head: usize,
+        scratch: &mut Scratch,
+        out: &mut [f32],
+    ) {
+        let Scratch {
+            keys,
+            values,
+            scores,
+            rows,
+            queries,
+            totals,
+        } = scratch;
+        let (page_size, head_dim) = (self.cache.page_size, self.cache.head_dim);
+        let octets = head_dim.div_ceil(ROWS);
+        let fresh = Query {
+            largest: f32::NEG_INFINITY,
+            sum: 0.0,
+        };
+        queries.clear();
+        queries.resize(rows.len() * self.group, fresh);
+        totals.clear();
+        totals.resize(queries.len() * octets, [0.0; ROWS]);
+        for scores in scores.iter_mut() {
+            scores.resize(page_size.div_ceil(ROWS), [0.0; ROWS]);
+        }
+        let seen = rows.iter().map(|&row| self.seen(row));
+        let first = seen.clone().map(|seen| seen.start).min().unwrap_or(0);
+        let end = seen.map(|seen| seen.end).max().unwrap_or(0);
+        for page in first / page_size..end.div_ceil(page_size) {
+            let place = self.step.tables[slot][page] as usize;
+            let keys = layer.keys(place, head, keys);
+            let values = layer.values(place, head, values);
+            let tiles = queries
+                .chunks_mut(TILE)
+                .zip(totals.chunks_mut(TILE * octets));
+            for (tile, (queries, totals)) in tiles.enumerate() {
+                // Only as many entries as there are queries are looked at.
+                let rows: [usize; TILE] = array::from_fn(|i| {
+                    let query = tile * TILE + i;
+                    rows[(query / self.group).min(rows.len() - 1)]
+                });
+                let visible = rows.map(|row| within(self.seen(row), page * page_size, page_size));
+                let q: [&[f32]; TILE] = array::from_fn(|i| {
+                    let head = head * self.group + (tile * TILE + i) % self.group;
+                    &self.q[(rows[i] * self.op.heads + head) * head_dim..][..head_dim]
+                });
+                let visible = &visible[..queries.len()];
+                self.score(keys, &q, visible, scores);
+                for ((query, totals), (scores, visible)) in queries
+                    .iter_mut()
+                    .zip(totals.chunks_mut(octets))
+                    .zip(scores.iter_mut().zip(visible))
+                {
+                    if !visible.is_empty() {
+                        query.weigh(scores, visible, totals);
+                    }
+                }
+                self.add(values, scores, visible, totals);
+            }
+        }
+        for (i, (query, totals)) in queries.iter().zip(totals.chunks(octets)).enumerate() {
+            let at = rows[i / self.group] * self.op.heads + head * self.group + i % self.group;
+            let out = &mut out[at * head_dim..][..head_dim];
+            let totals = totals.as_flattened();
+            out.iter_mut()
+                .zip(totals)
+                .for_each(|(out, total)| *out = total / query.sum);
+        }
+    }
+
+    /// The positions that a row attends to.
+    fn seen(&self, row: usize) -> Range<usize> {
+        let end = self.step.positions[row] as usize + 1;
+        end - self.op.window.unwrap_or(end).min(end)..end
+    }
+
+    /// The scores of a page's positions that any of the queries sees; those of others are −∞.
+    fn score(
+        &self,
+        keys: &[[f32; ROWS]],
+        q: &[&[f32]; TILE],
+        visible: &[Range<usize>],
+        scores: &mut [Vec<[f32; ROWS]>; TILE],
+    ) {
+        let Some(touched) = touched(visible) else {
+            return;
+        };
+        let scale = F32x4::splat(self.op.scale);
+        for octet in touched {
+            let mut sums = [[0.0; ROWS]; TILE];
+            let sums = &mut sums[..visible.len()];
+            let keys = &keys[octet * q[0].len()..][..q[0].len()];
+            tiles(keys, |i| q[i], sums);
+            for ((sums, scores), visible) in sums.iter().zip(scores.iter_mut()).zip(visible) {
+                let mut values = load8(sums).map(|sum| sum * scale);
+                if let Some(cap) = self.op.cap {
+                    values = values.map(|value| activate(Activation::SoftCap(cap), value));
+                }
+                store8(values, &mut scores[octet]);
+                for (i, score) in scores[octet].iter_mut().enumerate() {
+                    if !visible.contains(&(octet * ROWS + i)) {
+                        *score = f32::NEG_INFINITY;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Adds the values of a page, weighted.
+    fn add(
+        &self,
+        values: &[[f32; ROWS]],
+        weights: &[Vec<[f32; ROWS]>; TILE],
+        visible: &[Range<usize>],
+        totals: &mut [[f32; ROWS]],
+    ) {
+        let octets = totals.len() / visible.len();
+        let together = visible.iter().all(|range| *range == visible[0]);
+        // What a query does not see must not even meet its weight of zero: it might be NaN.
+        let tile = if together { visible.len() } else { 1 };
+        for first in (0..visible.len()).step_by(tile) {
+            let range = &visible[first];
+            if range.is_empty() {
+                continue;
+            }
+            for octet in 0..octets {
+                let values = &values[octet * self.cache.page_size..][range.clone()];
+                let mut sums = [[0.0; ROWS]; TILE];
+                let sums = &mut sums[..tile];
+                let at = |i: usize| (first + i) * octets + octet;
+                (0..tile).for_each(|i| sums[i] = totals[at(i)]);
+                let weights = |i: usize| &weights[first + i].as_flattened()[range.clone()];
+                tiles(values, weights, sums);
+                (0..tile).for_each(|i| totals[at(i)] = sums[i]);
+            }
+        }
+    }
+}
+
+impl Query {
+    /// Turns the scores of a page into weights, and scales what came before to suit.
+    fn weigh(
+        &mut self,
+        scores: &mut [[f32; ROWS]],
+        visible: &Range<usize>,
+        totals: &mut [[f32; ROWS]],
+    ) {
+        let octets = &mut scores[visible.start / ROWS..visible.end.div_ceil(ROWS)];
+        let mut largest = F32x4::splat(self.largest);
+        for octet in octets.iter() {
+            let [low, high] = load8(octet);
+            largest = largest.at_least(low).at_least(high);
+        }
+        let largest = largest.lanes().into_iter().fold(self.largest, f32::max);
+        if largest > self.largest {
+            let factor = exp(F32x4::splat(self.largest - largest));
+            for total in totals {
+                store8(load8(total).map(|total| total * factor), total);
+            }
+            self.sum *= factor.lanes()[0];
+            self.largest = largest;
+        }
+        let mut sum = F32x4::zero();
+        for octet in octets {
+            let weights = load8(octet).map(|score| exp(score - F32x4::splat(largest)));
+            sum = sum + (weights[0] + weights[1]);
+            store8(weights, octet);
+        }
+        self.sum += sum.sum();
+    }
+}
+
+/// The part of `range` on the page that begins at `page`, counted from there.
+fn within(range: Range<usize>, page: usize, page_size: usize) -> Range<usize> {
+    let place = |at: usize| at.saturating_sub(page).min(page_size);
+    place(range.start)..place(range.end)
+}
+
+/// The octets of positions that any of the ranges meets.
+fn touched(ranges: &[Range<usize>]) -> Option<Range<usize>> {
+    let ranges = ranges.iter().filter(|range| !range.is_empty());
+    let start = ranges.clone().map(|range| range.start).min()?;
+    let end = ranges.map(|range| range.end).max()?;
+    Some(start / ROWS..end.div_ceil(ROWS))
+}

@@ -1,0 +1,152 @@
+//! The key-value cache in the order in which attention reads it.
+//!
+//! Inside a page each key-value head has its own place. Keys of eight positions lie side by side, value by
+//! value, so that scores of eight positions come out of one vector; values lie eight by eight, position after
+//! position, so that weighted sums do. Both are then *panels* of [`tile`](super::product::tiles).
+//!
+//! | | order inside a page |
+//! |---|---|
+//! | keys | head, positions / 8, value of the head, position % 8 |
+//! | values | head, values of the head / 8, position, value % 8 |
+//!
+//! Pages of a multiple of 8 positions and heads of a multiple of 8 values take exactly what
+//! [`CacheSpec::bytes`] says; others are rounded up.
+
+use half::f16;
+
+use super::{
+    formats::ROWS,
+    simd::{halves, store8},
+};
+use crate::{
+    error::Result,
+    ops::{CacheSpec, CacheType},
+};
+
+/// Keys and values of one layer.
+pub struct Layer {
+    spec: CacheSpec,
+    keys: Store,
+    values: Store,
+}
+
+/// Entries, eight together.
+enum Store {
+    F32(Vec<[f32; ROWS]>),
+    F16(Vec<[u8; 2 * ROWS]>),
+}
+
+impl Layer {
+    /// Room for a layer, filled with zeros.
+    pub fn new(spec: CacheSpec) -> Result<Self> {
+        let heads = spec.pages * spec.kv_heads;
+        Ok(Self {
+            keys: Store::new(spec.dtype, heads * key_octets(&spec))?,
+            values: Store::new(spec.dtype, heads * value_octets(&spec))?,
+            spec,
+        })
+    }
+
+    /// Stores a position's keys and values, `kv_heads × head_dim` each. `at` is its place in `page`.
+    pub fn store(&mut self, page: usize, at: usize, keys: &[f32], values: &[f32]) {
+        let spec = &self.spec;
+        let each = keys
+            .chunks_exact(spec.head_dim)
+            .zip(values.chunks_exact(spec.head_dim));
+        for (head, (keys, values)) in each.enumerate() {
+            let head = page * spec.kv_heads + head;
+            let first = head * key_octets(spec) + at / ROWS * spec.head_dim;
+            for (i, &key) in keys.iter().enumerate() {
+                self.keys.set(first + i, at % ROWS, key);
+            }
+            let first = head * value_octets(spec) + at;
+            for (i, &value) in values.iter().enumerate() {
+                let octet = first + i / ROWS * spec.page_size;
+                self.values.set(octet, i % ROWS, value);
+            }
+        }
+    }
+
+    /// A head's keys in a page: for each eight positions, `head_dim` octets. In `numbers` unless they are
+    /// numbers already.
+    pub fn keys<'a>(
+        &'a self,
+        page: usize,
+        head: usize,
+        numbers: &'a mut Vec<[f32; ROWS]>,
+    ) -> &'a [[f32; ROWS]] {
+        let count = key_octets(&self.spec);
+        let first = (page * self.spec.kv_heads + head) * count;
+        self.keys.get(first, count, numbers)
+    }
+
+    /// A head's values in a page: for each eight of the head's values, `page_size` octets.
+    pub fn values<'a>(
+        &'a self,
+        page: usize,
+        head: usize,
+        numbers: &'a mut Vec<[f32; ROWS]>,
+    ) -> &'a [[f32; ROWS]] {
+        let count = value_octets(&self.spec);
+        let first = (page * self.spec.kv_heads + head) * count;
+        self.values.get(first, count, numbers)
+    }
+
+    /// Copies a page.
+    pub fn copy_page(&mut self, from: usize, to: usize) {
+        let heads = self.spec.kv_heads;
+        self.keys.copy(from, to, heads * key_octets(&self.spec));
+        self.values.copy(from, to, heads * value_octets(&self.spec));
+    }
+}
+
+impl Store {
+    fn new(dtype: CacheType, octets: usize) -> Result<Self> {
+        Ok(match dtype {
+            CacheType::F32 => Self::F32(super::zeros(octets)?),
+            CacheType::F16 => Self::F16(super::zeros(octets)?),
+        })
+    }
+
+    fn set(&mut self, octet: usize, lane: usize, value: f32) {
+        match self {
+            Self::F32(octets) => octets[octet][lane] = value,
+            Self::F16(octets) => octets[octet][2 * lane..2 * lane + 2]
+                .copy_from_slice(&f16::from_f32(value).to_le_bytes()),
+        }
+    }
+
+    fn get<'a>(
+        &'a self,
+        first: usize,
+        count: usize,
+        numbers: &'a mut Vec<[f32; ROWS]>,
+    ) -> &'a [[f32; ROWS]] {
+        match self {
+            Self::F32(octets) => &octets[first..first + count],
+            Self::F16(octets) => {
+                numbers.resize(count, [0.0; ROWS]);
+                for (numbers, octet) in numbers.iter_mut().zip(&octets[first..first + count]) {
+                    store8(halves(octet), numbers);
+                }
+                numbers
+            }
+        }
+    }
+
+    fn copy(&mut self, from: usize, to: usize, count: usize) {
+        let (range, to) = (from * count..(from + 1) * count, to * count);
+        match self {
+            Self::F32(octets) => octets.copy_within(range, to),
+            Self::F16(octets) => octets.copy_within(range, to),
+        }
+    }
+}
+
+fn key_octets(spec: &CacheSpec) -> usize {
+    spec.page_size.div_ceil(ROWS) * spec.head_dim
+}
+
+fn value_octets(spec: &CacheSpec) -> usize {
+    spec.head_dim.div_ceil(ROWS) * spec.page_size
+}

@@ -1,0 +1,194 @@
+//! The CPU executor: the same tapes with vector instructions, natively and as WebAssembly.
+//!
+//! Weights stay in the blocks of their format, eight rows side by side ([`formats`]). Linear layers multiply
+//! them octet by octet with all rows of a step ([`product`]). By default the activations that meet quantised
+//! weights are quantised to 8 bits themselves, as llama.cpp does; [`Activations::F32`] keeps them exact.
+//!
+//! To give a weight format kernels of its own, add its layout and [`Quants`](formats::Quants) to `formats`, and
+//! an arm to `Weight::panel` and `product::multiply`; until then it is dequantised row by row. A new operation
+//! is an arm of `Pass::run`, at first its reference on the pass's buffers.
+
+mod attention;
+mod cache;
+mod experts;
+mod formats;
+mod math;
+mod norm;
+mod pass;
+mod product;
+mod quantised;
+mod simd;
+mod weight;
+
+use std::{
+    cell::{Cell, RefCell},
+    future::ready,
+};
+
+use cache::Layer;
+use pass::{Pass, Scratch};
+use weight::Weight;
+
+use super::{Allocation, Counters, Executor, ExecutorInfo, LocalFuture, TapeId};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    ops::{BufferId, WeightId},
+    tape::{Step, StepLayout, Tape},
+};
+
+/// How activations meet quantised weights.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Activations {
+    /// Quantised to 8 bits, in blocks of 32 with a scale.
+    #[default]
+    Q8,
+    /// As they are: weights are turned into numbers, which takes longer.
+    F32,
+}
+
+/// Runs tapes on the CPU, in the thread that calls.
+#[derive(Default)]
+pub struct Cpu {
+    activations: Activations,
+    allocation: Option<Allocation>,
+    weights: RefCell<Vec<Weight>>,
+    tapes: Vec<(Tape, RefCell<Vec<Vec<f32>>>)>,
+    layers: RefCell<Vec<Layer>>,
+    scratch: RefCell<Scratch>,
+    counters: Cell<Counters>,
+}
+
+impl Executor for Cpu {
+    fn info(&self) -> ExecutorInfo {
+        let activations = match self.activations {
+            Activations::Q8 => "activations of 8 bits where weights are quantised",
+            Activations::F32 => "activations in f32",
+        };
+        ExecutorInfo {
+            device: "cpu",
+            adapter: format!("CPU, one thread, {}", simd::NAME),
+            software: true,
+            notes: vec![activations.into()],
+        }
+    }
+
+    fn allocate(&mut self, allocation: Allocation) -> LocalFuture<'_, Result<()>> {
+        let weights = allocation.weights.iter().cloned().map(Weight::new);
+        let layers = (0..allocation.cache.layers).map(|_| Layer::new(allocation.cache));
+        let made = weights
+            .collect::<Result<Vec<_>>>()
+            .and_then(|weights| Ok((weights, layers.collect::<Result<Vec<_>>>()?)));
+        Box::pin(ready(made.map(|(weights, layers)| {
+            self.weights = RefCell::new(weights);
+            self.layers = RefCell::new(layers);
+            self.allocation = Some(allocation);
+        })))
+    }
+
+    fn write_weight(&self, weight: WeightId, first_block: usize, blocks: &[u8]) -> Result<()> {
+        self.allocation()?;
+        self.weights.borrow_mut()[weight.0].write(first_block, blocks)?;
+        self.count(|counters| counters.bytes_uploaded += blocks.len() as u64);
+        Ok(())
+    }
+
+    fn prepare(&mut self, tapes: Vec<Tape>) -> LocalFuture<'_, Result<()>> {
+        let prepared = tapes.into_iter().map(|tape| {
+            let allocation = self.allocation()?;
+            tape.check(&allocation.weights, &allocation.cache)?;
+            let specs = tape.buffers.iter().enumerate();
+            let sizes = specs.map(|(i, spec)| tape.rows(BufferId(i)) * spec.columns);
+            let buffers = sizes.map(zeros).collect::<Result<Vec<_>>>()?;
+            Ok((tape, RefCell::new(buffers)))
+        });
+        let prepared = prepared.collect::<Result<Vec<_>>>();
+        Box::pin(ready(prepared.map(|tapes| self.tapes = tapes)))
+    }
+
+    fn forward(&self, tape: TapeId, step: &Step) -> LocalFuture<'_, Result<Vec<f32>>> {
+        Box::pin(ready(self.run(tape, step)))
+    }
+
+    fn read(
+        &self,
+        tape: TapeId,
+        buffer: BufferId,
+        rows: usize,
+    ) -> LocalFuture<'_, Result<Vec<f32>>> {
+        let (tape, buffers) = &self.tapes[tape.0];
+        let len = rows * tape.buffers[buffer.0].columns;
+        Box::pin(ready(Ok(buffers.borrow()[buffer.0][..len].to_vec())))
+    }
+
+    fn copy_page(&self, from: u32, to: u32) -> Result<()> {
+        let mut layers = self.layers.borrow_mut();
+        let layers = layers.iter_mut();
+        layers.for_each(|layer| layer.copy_page(from as usize, to as usize));
+        Ok(())
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters.get()
+    }
+}
+
+impl Cpu {
+    /// An executor with nothing in it.
+    pub fn new(activations: Activations) -> Self {
+        Self {
+            activations,
+            ..Self::default()
+        }
+    }
+
+    fn allocation(&self) -> Result<&Allocation> {
+        self.allocation
+            .as_ref()
+            .ok_or_else(|| Error::internal("the executor was used before it was allocated"))
+    }
+
+    fn count(&self, change: impl FnOnce(&mut Counters)) {
+        let mut counters = self.counters.get();
+        change(&mut counters);
+        self.counters.set(counters);
+    }
+
+    fn run(&self, tape: TapeId, step: &Step) -> Result<Vec<f32>> {
+        let (tape, buffers) = &self.tapes[tape.0];
+        let allocation = self.allocation()?;
+        let layout = StepLayout {
+            rows: tape.max_rows,
+            sequences: allocation.sequences,
+            pages: allocation.pages_per_sequence,
+        };
+        step.check(tape, &layout, allocation.cache.page_size)?;
+        let mut pass = Pass {
+            tape,
+            step,
+            cache: &allocation.cache,
+            weights: &self.weights.borrow(),
+            layers: &mut self.layers.borrow_mut(),
+            buffers: &mut buffers.borrow_mut(),
+            scratch: &mut self.scratch.borrow_mut(),
+            quantise: self.activations == Activations::Q8,
+        };
+        tape.ops.iter().for_each(|op| pass.run(op));
+        let logits = pass.get(tape.logits).to_vec();
+        self.count(|counters| counters.forwards += 1);
+        Ok(logits)
+    }
+}
+
+/// `len` zeros, or a typed error where memory runs out.
+fn zeros<T: bytemuck::Zeroable + Clone>(len: usize) -> Result<Vec<T>> {
+    let mut values = Vec::new();
+    values.try_reserve_exact(len).map_err(|_| {
+        let bytes = len * size_of::<T>();
+        Error::new(
+            ErrorKind::OutOfMemory,
+            format!("no memory for {bytes} bytes: choose a smaller model or context"),
+        )
+    })?;
+    values.resize(len, T::zeroed());
+    Ok(values)
+}

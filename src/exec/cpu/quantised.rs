@@ -1,0 +1,127 @@
+//! Activations of 8 bits: each 32 neighbouring values of a row share a scale.
+//!
+//! `x ≈ scale · q` with `scale = max|x| / 127` and `q` from −127 to 127, so a value is off by half a scale at
+//! most. This is what llama.cpp does with activations (its q8_0 and q8_1).
+
+use super::{
+    formats::BLOCK,
+    simd::{F32x4, I32x4, Quad},
+};
+
+/// The quantised rows of one input.
+#[derive(Debug, Default)]
+pub struct Quantised {
+    rows: usize,
+    /// The first blocks of all rows, then their second blocks…
+    blocks: Vec<Block>,
+}
+
+/// 32 neighbouring values of a row.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Block {
+    /// The quants, four by four.
+    pub quads: [Quad; BLOCK / 4],
+    /// What a quant is multiplied by; NaN if any of the values was not finite.
+    pub scale: f32,
+    /// The sum of the quants.
+    pub sum: i32,
+}
+
+impl Quantised {
+    /// Quantises `x`, rows of `columns` values, a multiple of 32. Keeps its memory from call to call.
+    pub fn fill(&mut self, x: &[f32], columns: usize) {
+        self.rows = x.len() / columns;
+        self.blocks.clear();
+        let in_row = columns / BLOCK;
+        let (blocks, _) = x.as_chunks::<BLOCK>();
+        for at in 0..in_row {
+            let column = (0..self.rows).map(|row| quantise(&blocks[row * in_row + at]));
+            self.blocks.extend(column);
+        }
+    }
+
+    /// For each 32 columns, the blocks of all rows.
+    pub fn columns(&self) -> impl Iterator<Item = &[Block]> {
+        self.blocks.chunks_exact(self.rows)
+    }
+}
+
+/// Below this, values of a block count as zeros: its inverse is still finite.
+const LEAST: f32 = 1e-30;
+
+fn quantise(values: &[f32; BLOCK]) -> Block {
+    let (vectors, _) = values.as_chunks();
+    let zero = F32x4::zero();
+    let (mut largest, mut check) = (zero, zero);
+    for vector in vectors.iter().map(F32x4::load) {
+        largest = largest.at_least(vector).at_least(zero - vector);
+        // Zero for what is finite.
+        check = check + vector * zero;
+    }
+    let largest = largest.lanes().into_iter().fold(0.0, f32::max);
+    let inverse = if largest < LEAST {
+        0.0
+    } else {
+        127.0 / largest
+    };
+    // Added to this number, a quant stands in the last bits, rounded to an integer.
+    let magic = F32x4::splat(12_582_912.0);
+    let mut sum = I32x4::splat(0);
+    let mut block = Block::default();
+    for (quad, vector) in block.quads.iter_mut().zip(vectors) {
+        let shifted = F32x4::load(vector).mul_add(F32x4::splat(inverse), magic);
+        *quad = Quad::new(shifted.as_bits().lanes().map(|bits| bits as i8));
+        sum = sum.add(shifted.as_bits());
+    }
+    let offset = (BLOCK as i32 / 4).wrapping_mul(12_582_912f32.to_bits() as i32);
+    let lanes = sum.lanes().map(|lane| lane.wrapping_sub(offset));
+    block.sum = lanes.into_iter().fold(0, i32::wrapping_add);
+    block.scale = largest / 127.0 + check.sum();
+    if largest < LEAST {
+        block.scale = check.sum();
+    }
+    block
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(x: impl Fn(usize) -> f32) -> Block {
+        quantise(&std::array::from_fn(x))
+    }
+
+    /// Quads can be compared, not read: that is left to the products that they are for.
+    fn quads(quants: impl Fn(usize) -> i8) -> [Quad; 8] {
+        std::array::from_fn(|q| Quad::new(std::array::from_fn(|i| quants(4 * q + i))))
+    }
+
+    #[test]
+    fn the_largest_becomes_127() {
+        let found = block(|i| (i as f32 - 31.0) / 2.0);
+        assert_eq!(found.scale, 15.5 / 127.0);
+        let quant = |i: usize| ((i as f32 - 31.0) * 127.0 / 31.0).round() as i8;
+        assert_eq!(found.quads, quads(quant));
+        assert_eq!(found.sum, (0..32).map(|i| i32::from(quant(i))).sum::<i32>());
+        assert_ne!(found.quads, quads(|i| quant(i) + i8::from(i == 30)));
+    }
+
+    #[test]
+    fn zeros_and_what_is_nearly_zero_stay_finite() {
+        assert_eq!(block(|_| 0.0), Block::default());
+        assert_eq!(
+            block(|i| if i == 3 { -1e-39 } else { 0.0 }),
+            Block::default()
+        );
+    }
+
+    #[test]
+    fn what_is_not_finite_is_not_hidden() {
+        for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            assert!(
+                block(|i| if i == 17 { bad } else { 1.0 }).scale.is_nan(),
+                "{bad}"
+            );
+        }
+    }
+}

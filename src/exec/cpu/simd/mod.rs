@@ -1,0 +1,146 @@
+//! Vectors of 128 bits as values, in WebAssembly's instructions or as plain arrays.
+//!
+//! Loads go through arrays of a known length, which compile to single loads without a check, so that
+//! nothing here or above needs unsafe code. Which instructions there are is decided when the crate is
+//! compiled; the build makes one module with relaxed instructions and one without.
+//!
+//! Products of quantised values are the one place where the two differ in more than an instruction: a
+//! [`Quad`] holds four neighbouring activations in the form that [`I32x4::dot`] multiplies best.
+
+#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
+mod portable;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+mod wasm;
+
+use std::ops::{Add, Div, Mul, Sub};
+
+#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
+use portable as native;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+use wasm as native;
+
+pub use native::{Bytes, F32x4, I32x4};
+
+/// What this build runs on, for people.
+pub const NAME: &str = if cfg!(all(target_arch = "wasm32", target_feature = "relaxed-simd")) {
+    "WebAssembly, relaxed SIMD"
+} else if cfg!(all(target_arch = "wasm32", target_feature = "simd128")) {
+    "WebAssembly, SIMD"
+} else {
+    "portable code"
+};
+
+/// Words of a [`Quad`]: one of four bytes, or two of two 16-bit numbers.
+const QUAD_WORDS: usize = if cfg!(all(target_arch = "wasm32", target_feature = "relaxed-simd")) {
+    1
+} else {
+    2
+};
+
+/// Four quantised activations that stand next to each other, ready to meet the same four places of four
+/// rows of a matrix.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Quad([u32; QUAD_WORDS]);
+
+impl Quad {
+    /// Activations in their order.
+    #[inline(always)]
+    pub fn new(values: [i8; 4]) -> Self {
+        let mut words = [0; QUAD_WORDS];
+        if QUAD_WORDS == 1 {
+            words[0] = u32::from_le_bytes(values.map(|v| v as u8));
+        } else {
+            let pair = |low: i8, high: i8| u32::from(low as i16 as u16) | (high as u32) << 16;
+            // Even places of the matrix are met by one product, odd ones by the other.
+            words[0] = pair(values[0], values[2]);
+            words[QUAD_WORDS - 1] = pair(values[1], values[3]);
+        }
+        Self(words)
+    }
+}
+
+impl F32x4 {
+    /// Four zeros.
+    #[inline(always)]
+    pub fn zero() -> Self {
+        Self::splat(0.0)
+    }
+
+    /// The sum of the four.
+    #[inline(always)]
+    pub fn sum(self) -> f32 {
+        let [a, b, c, d] = self.lanes();
+        (a + b) + (c + d)
+    }
+}
+
+/// The two halves of eight numbers.
+#[inline(always)]
+pub fn load8(from: &[f32; 8]) -> [F32x4; 2] {
+    let [a, b, c, d, e, f, g, h] = *from;
+    [F32x4::load(&[a, b, c, d]), F32x4::load(&[e, f, g, h])]
+}
+
+/// Writes two vectors as eight numbers.
+#[inline(always)]
+pub fn store8([low, high]: [F32x4; 2], to: &mut [f32; 8]) {
+    let ([a, b, c, d], [e, f, g, h]) = (low.lanes(), high.lanes());
+    *to = [a, b, c, d, e, f, g, h];
+}
+
+/// Eight halves (IEEE, little-endian) as numbers; infinities and NaN stay what they are.
+#[inline(always)]
+pub fn halves(from: &[u8; 16]) -> [F32x4; 2] {
+    Bytes::load(from).words().map(|word| {
+        // Sign and the rest apart: the exponent's bias differs by 112, which a product mends.
+        let sign_and_rest = word
+            .shl(16)
+            .shr(3)
+            .and(I32x4::splat(0x8fff_ffff_u32 as i32));
+        let number = sign_and_rest.as_f32() * F32x4::splat(f32::from_bits((112 + 127) << 23));
+        let exponent = I32x4::splat(0x0f80_0000);
+        let special = sign_and_rest.and(exponent).equal(exponent);
+        number
+            .as_bits()
+            .or(special.and(I32x4::splat(0x7f80_0000)))
+            .as_f32()
+    })
+}
+
+/// Eight numbers of type bfloat16 (little-endian), exactly.
+#[inline(always)]
+pub fn brain_halves(from: &[u8; 16]) -> [F32x4; 2] {
+    Bytes::load(from).words().map(|word| word.shl(16).as_f32())
+}
+
+impl Add for F32x4 {
+    type Output = Self;
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        self.plus(other)
+    }
+}
+
+impl Sub for F32x4 {
+    type Output = Self;
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        self.minus(other)
+    }
+}
+
+impl Mul for F32x4 {
+    type Output = Self;
+    #[inline(always)]
+    fn mul(self, other: Self) -> Self {
+        self.times(other)
+    }
+}
+
+impl Div for F32x4 {
+    type Output = Self;
+    #[inline(always)]
+    fn div(self, other: Self) -> Self {
+        self.over(other)
+    }
+}

@@ -1,0 +1,210 @@
+//! Vectors as arrays: the same results where there are no vector instructions to name.
+
+use super::Quad;
+
+/// Four f32.
+#[derive(Debug, Clone, Copy)]
+pub struct F32x4([f32; 4]);
+
+/// Four i32.
+#[derive(Debug, Clone, Copy)]
+pub struct I32x4([i32; 4]);
+
+/// Sixteen bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct Bytes([u8; 16]);
+
+impl F32x4 {
+    #[inline(always)]
+    fn each(self, other: Self, f: impl Fn(f32, f32) -> f32) -> Self {
+        Self(std::array::from_fn(|i| f(self.0[i], other.0[i])))
+    }
+
+    /// The same number four times.
+    #[inline(always)]
+    pub fn splat(value: f32) -> Self {
+        Self([value; 4])
+    }
+
+    /// Reads from memory.
+    #[inline(always)]
+    pub fn load(from: &[f32; 4]) -> Self {
+        Self(*from)
+    }
+
+    /// The four numbers.
+    #[inline(always)]
+    pub fn lanes(self) -> [f32; 4] {
+        self.0
+    }
+
+    #[inline(always)]
+    pub(super) fn plus(self, other: Self) -> Self {
+        self.each(other, |a, b| a + b)
+    }
+
+    #[inline(always)]
+    pub(super) fn minus(self, other: Self) -> Self {
+        self.each(other, |a, b| a - b)
+    }
+
+    #[inline(always)]
+    pub(super) fn times(self, other: Self) -> Self {
+        self.each(other, |a, b| a * b)
+    }
+
+    #[inline(always)]
+    pub(super) fn over(self, other: Self) -> Self {
+        self.each(other, |a, b| a / b)
+    }
+
+    /// `self · factor + add`, rounded once or twice.
+    #[inline(always)]
+    pub fn mul_add(self, factor: Self, add: Self) -> Self {
+        self * factor + add
+    }
+
+    /// The larger of the two; NaN stays NaN.
+    #[inline(always)]
+    pub fn at_least(self, least: Self) -> Self {
+        self.each(least, |a, b| if a < b { b } else { a })
+    }
+
+    /// The smaller of the two; NaN stays NaN.
+    #[inline(always)]
+    pub fn at_most(self, most: Self) -> Self {
+        self.each(most, |a, b| if b < a { b } else { a })
+    }
+
+    /// The bits of the four.
+    #[inline(always)]
+    pub fn as_bits(self) -> I32x4 {
+        I32x4(self.0.map(|v| v.to_bits() as i32))
+    }
+}
+
+impl I32x4 {
+    #[inline(always)]
+    fn each(self, other: Self, f: impl Fn(i32, i32) -> i32) -> Self {
+        Self(std::array::from_fn(|i| f(self.0[i], other.0[i])))
+    }
+
+    /// The same number four times.
+    #[inline(always)]
+    pub fn splat(value: i32) -> Self {
+        Self([value; 4])
+    }
+
+    /// The four numbers.
+    #[inline(always)]
+    pub fn lanes(self) -> [i32; 4] {
+        self.0
+    }
+
+    /// The sum, which wraps.
+    #[inline(always)]
+    pub fn add(self, other: Self) -> Self {
+        self.each(other, i32::wrapping_add)
+    }
+
+    /// Bits that both have.
+    #[inline(always)]
+    pub fn and(self, other: Self) -> Self {
+        self.each(other, |a, b| a & b)
+    }
+
+    /// Bits that one of them has.
+    #[inline(always)]
+    pub fn or(self, other: Self) -> Self {
+        self.each(other, |a, b| a | b)
+    }
+
+    /// All bits where the two are equal, none elsewhere.
+    #[inline(always)]
+    pub fn equal(self, other: Self) -> Self {
+        self.each(other, |a, b| -i32::from(a == b))
+    }
+
+    /// Shifted to the left.
+    #[inline(always)]
+    pub fn shl(self, bits: u32) -> Self {
+        Self(self.0.map(|v| v << bits))
+    }
+
+    /// Shifted to the right, with the sign.
+    #[inline(always)]
+    pub fn shr(self, bits: u32) -> Self {
+        Self(self.0.map(|v| v >> bits))
+    }
+
+    /// As f32.
+    #[inline(always)]
+    pub fn to_f32(self) -> F32x4 {
+        F32x4(self.0.map(|v| v as f32))
+    }
+
+    /// The f32 of these bits.
+    #[inline(always)]
+    pub fn as_f32(self) -> F32x4 {
+        F32x4(self.0.map(|v| f32::from_bits(v as u32)))
+    }
+
+    /// Adds four products to each lane: `rows` holds four bytes below 128 for each.
+    #[inline(always)]
+    pub fn dot(self, rows: Bytes, quad: &Quad) -> Self {
+        self.dot_wide(rows, quad)
+    }
+
+    /// The same for any bytes.
+    #[inline(always)]
+    pub fn dot_wide(self, rows: Bytes, quad: &Quad) -> Self {
+        let [even, odd] = quad
+            .0
+            .map(|word| [i32::from(word as i16), word as i32 >> 16]);
+        let factors = [even[0], odd[0], even[1], odd[1]];
+        Self(std::array::from_fn(|lane| {
+            let bytes = &rows.0[4 * lane..4 * lane + 4];
+            self.0[lane]
+                + (0..4)
+                    .map(|i| i32::from(bytes[i]) * factors[i])
+                    .sum::<i32>()
+        }))
+    }
+}
+
+impl Bytes {
+    /// Reads from memory.
+    #[inline(always)]
+    pub fn load(from: &[u8; 16]) -> Self {
+        Self(*from)
+    }
+
+    /// The low half of each byte.
+    #[inline(always)]
+    pub fn low_nibbles(self) -> Self {
+        Self(self.0.map(|v| v & 15))
+    }
+
+    /// The high half of each byte.
+    #[inline(always)]
+    pub fn high_nibbles(self) -> Self {
+        Self(self.0.map(|v| v >> 4))
+    }
+
+    /// The eight little-endian 16-bit words, widened.
+    #[inline(always)]
+    pub fn words(self) -> [I32x4; 2] {
+        [0, 4].map(|first| {
+            I32x4(std::array::from_fn(|i| {
+                let at = 2 * (first + i);
+                i32::from(u16::from_le_bytes([self.0[at], self.0[at + 1]]))
+            }))
+        })
+    }
+
+    /// Byte `at` of each group of four, widened.
+    #[inline(always)]
+    pub fn every_fourth(self, at: usize) -> I32x4 {
+        I32x4(std::array::from_fn(|lane| i32::from(self.0[4 * lane + at])))
+    }
+}

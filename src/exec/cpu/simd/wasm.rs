@@ -1,0 +1,227 @@
+//! Vectors as WebAssembly's, with relaxed instructions where the build has them.
+
+use core::arch::wasm32::*;
+
+use super::Quad;
+
+/// Four f32.
+#[derive(Debug, Clone, Copy)]
+pub struct F32x4(v128);
+
+/// Four i32.
+#[derive(Debug, Clone, Copy)]
+pub struct I32x4(v128);
+
+/// Sixteen bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct Bytes(v128);
+
+impl F32x4 {
+    /// The same number four times.
+    #[inline(always)]
+    pub fn splat(value: f32) -> Self {
+        Self(f32x4_splat(value))
+    }
+
+    /// Reads from memory.
+    #[inline(always)]
+    pub fn load(from: &[f32; 4]) -> Self {
+        Self(f32x4(from[0], from[1], from[2], from[3]))
+    }
+
+    /// The four numbers.
+    #[inline(always)]
+    pub fn lanes(self) -> [f32; 4] {
+        [
+            f32x4_extract_lane::<0>(self.0),
+            f32x4_extract_lane::<1>(self.0),
+            f32x4_extract_lane::<2>(self.0),
+            f32x4_extract_lane::<3>(self.0),
+        ]
+    }
+
+    #[inline(always)]
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self(f32x4_add(self.0, other.0))
+    }
+
+    #[inline(always)]
+    pub(super) fn minus(self, other: Self) -> Self {
+        Self(f32x4_sub(self.0, other.0))
+    }
+
+    #[inline(always)]
+    pub(super) fn times(self, other: Self) -> Self {
+        Self(f32x4_mul(self.0, other.0))
+    }
+
+    #[inline(always)]
+    pub(super) fn over(self, other: Self) -> Self {
+        Self(f32x4_div(self.0, other.0))
+    }
+
+    /// `self · factor + add`, rounded once or twice.
+    #[inline(always)]
+    pub fn mul_add(self, factor: Self, add: Self) -> Self {
+        #[cfg(target_feature = "relaxed-simd")]
+        return Self(f32x4_relaxed_madd(self.0, factor.0, add.0));
+        #[cfg(not(target_feature = "relaxed-simd"))]
+        return self * factor + add;
+    }
+
+    /// The larger of the two; NaN stays NaN.
+    #[inline(always)]
+    pub fn at_least(self, least: Self) -> Self {
+        Self(f32x4_pmax(self.0, least.0))
+    }
+
+    /// The smaller of the two; NaN stays NaN.
+    #[inline(always)]
+    pub fn at_most(self, most: Self) -> Self {
+        Self(f32x4_pmin(self.0, most.0))
+    }
+
+    /// The bits of the four.
+    #[inline(always)]
+    pub fn as_bits(self) -> I32x4 {
+        I32x4(self.0)
+    }
+}
+
+impl I32x4 {
+    /// The same number four times.
+    #[inline(always)]
+    pub fn splat(value: i32) -> Self {
+        Self(i32x4_splat(value))
+    }
+
+    /// The four numbers.
+    #[inline(always)]
+    pub fn lanes(self) -> [i32; 4] {
+        [
+            i32x4_extract_lane::<0>(self.0),
+            i32x4_extract_lane::<1>(self.0),
+            i32x4_extract_lane::<2>(self.0),
+            i32x4_extract_lane::<3>(self.0),
+        ]
+    }
+
+    /// The sum, which wraps.
+    #[inline(always)]
+    pub fn add(self, other: Self) -> Self {
+        Self(i32x4_add(self.0, other.0))
+    }
+
+    /// Bits that both have.
+    #[inline(always)]
+    pub fn and(self, other: Self) -> Self {
+        Self(v128_and(self.0, other.0))
+    }
+
+    /// Bits that one of them has.
+    #[inline(always)]
+    pub fn or(self, other: Self) -> Self {
+        Self(v128_or(self.0, other.0))
+    }
+
+    /// All bits where the two are equal, none elsewhere.
+    #[inline(always)]
+    pub fn equal(self, other: Self) -> Self {
+        Self(i32x4_eq(self.0, other.0))
+    }
+
+    /// Shifted to the left.
+    #[inline(always)]
+    pub fn shl(self, bits: u32) -> Self {
+        Self(i32x4_shl(self.0, bits))
+    }
+
+    /// Shifted to the right, with the sign.
+    #[inline(always)]
+    pub fn shr(self, bits: u32) -> Self {
+        Self(i32x4_shr(self.0, bits))
+    }
+
+    /// As f32.
+    #[inline(always)]
+    pub fn to_f32(self) -> F32x4 {
+        F32x4(f32x4_convert_i32x4(self.0))
+    }
+
+    /// The f32 of these bits.
+    #[inline(always)]
+    pub fn as_f32(self) -> F32x4 {
+        F32x4(self.0)
+    }
+
+    /// Adds four products to each lane: `rows` holds four bytes below 128 for each.
+    #[cfg(target_feature = "relaxed-simd")]
+    #[inline(always)]
+    pub fn dot(self, rows: Bytes, quad: &Quad) -> Self {
+        let quad = u32x4_splat(quad.0[0]);
+        Self(i32x4_relaxed_dot_i8x16_i7x16_add(quad, rows.0, self.0))
+    }
+
+    /// Adds four products to each lane: `rows` holds four bytes below 128 for each.
+    #[cfg(not(target_feature = "relaxed-simd"))]
+    #[inline(always)]
+    pub fn dot(self, rows: Bytes, quad: &Quad) -> Self {
+        self.dot_wide(rows, quad)
+    }
+
+    /// The same for any bytes.
+    #[cfg(target_feature = "relaxed-simd")]
+    #[inline(always)]
+    pub fn dot_wide(self, rows: Bytes, quad: &Quad) -> Self {
+        // Only bytes below 128 have a product that is the same everywhere.
+        let high = Self::splat(0).dot(rows.high_nibbles(), quad);
+        self.add(high.shl(4)).dot(rows.low_nibbles(), quad)
+    }
+
+    /// The same for any bytes.
+    #[cfg(not(target_feature = "relaxed-simd"))]
+    #[inline(always)]
+    pub fn dot_wide(self, rows: Bytes, quad: &Quad) -> Self {
+        let even = v128_and(rows.0, u16x8_splat(255));
+        let odd = u16x8_shr(rows.0, 8);
+        let sum = i32x4_add(self.0, i32x4_dot_i16x8(even, u32x4_splat(quad.0[0])));
+        Self(i32x4_add(sum, i32x4_dot_i16x8(odd, u32x4_splat(quad.0[1]))))
+    }
+}
+
+impl Bytes {
+    /// Reads from memory.
+    #[inline(always)]
+    pub fn load(from: &[u8; 16]) -> Self {
+        let bits = u128::from_le_bytes(*from);
+        Self(u64x2(bits as u64, (bits >> 64) as u64))
+    }
+
+    /// The low half of each byte.
+    #[inline(always)]
+    pub fn low_nibbles(self) -> Self {
+        Self(v128_and(self.0, u8x16_splat(15)))
+    }
+
+    /// The high half of each byte.
+    #[inline(always)]
+    pub fn high_nibbles(self) -> Self {
+        // By 16 bits: there is no shift of bytes in most machines.
+        Self(v128_and(u16x8_shr(self.0, 4), u8x16_splat(15)))
+    }
+
+    /// The eight little-endian 16-bit words, widened.
+    #[inline(always)]
+    pub fn words(self) -> [I32x4; 2] {
+        [
+            I32x4(i32x4_extend_low_u16x8(self.0)),
+            I32x4(i32x4_extend_high_u16x8(self.0)),
+        ]
+    }
+
+    /// Byte `at` of each group of four, widened.
+    #[inline(always)]
+    pub fn every_fourth(self, at: usize) -> I32x4 {
+        I32x4(v128_and(u32x4_shr(self.0, 8 * at as u32), u32x4_splat(255)))
+    }
+}

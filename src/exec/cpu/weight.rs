@@ -1,0 +1,235 @@
+//! A weight in memory: in octets of rows where kernels have a layout for its format, as in the file where
+//! they do not, and as plain numbers where it is a vector.
+
+use super::{
+    formats::{BLOCK, Eights, Layout, Nibbles, Quants, ROWS, interleave, layout},
+    simd::{self, F32x4, store8},
+};
+use crate::{
+    error::{Error, Result},
+    tensor::{DType, WeightSpec, dequantise},
+};
+
+/// Columns that are turned into numbers at a time: enough to use them from the nearest cache.
+pub const PANEL: usize = 8 * BLOCK;
+
+/// Columns of an octet as numbers: for each column the eight rows'.
+pub type Panel = [[f32; ROWS]; PANEL];
+
+/// A weight's values and how they lie in memory.
+pub struct Weight {
+    spec: WeightSpec,
+    form: Form,
+    /// Plain numbers, or scales and minima.
+    values: Vec<f32>,
+    /// Everything else.
+    bytes: Vec<u8>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// One row, as numbers.
+    Vector,
+    Octets(Layout),
+    File,
+}
+
+impl Weight {
+    /// Room for a weight, filled with zeros.
+    pub fn new(spec: WeightSpec) -> Result<Self> {
+        let octets = spec.rows.div_ceil(ROWS) * (spec.columns / spec.dtype.block_len());
+        let (form, values, bytes) = match layout(spec.dtype) {
+            _ if spec.rows == 1 => (Form::Vector, spec.columns, 0),
+            Some(layout) => (
+                Form::Octets(layout),
+                octets * layout.values,
+                octets * layout.bytes,
+            ),
+            None => (Form::File, 0, spec.bytes()),
+        };
+        Ok(Self {
+            values: super::zeros(values)?,
+            bytes: super::zeros(bytes)?,
+            spec,
+            form,
+        })
+    }
+
+    /// Name, format and shape.
+    pub fn spec(&self) -> &WeightSpec {
+        &self.spec
+    }
+
+    /// Whether it is stored in a form that quantised activations can meet.
+    pub fn is_quantised(&self) -> bool {
+        matches!(self.form, Form::Octets(_)) && self.spec.dtype.block_len() == BLOCK
+    }
+
+    /// Takes whole blocks as in a file, from number `first` on.
+    pub fn write(&mut self, first: usize, blocks: &[u8]) -> Result<()> {
+        let (dtype, columns) = (self.spec.dtype, self.spec.columns);
+        let (len, size) = (dtype.block_len(), dtype.block_bytes());
+        if first + blocks.len() / size > self.spec.blocks() {
+            let message = "more data than the tensor holds";
+            return Err(Error::weights(&self.spec.name, message));
+        }
+        match self.form {
+            Form::File => self.bytes[first * size..][..blocks.len()].copy_from_slice(blocks),
+            Form::Vector => {
+                let values = &mut self.values[first * len..][..blocks.len() / size * len];
+                dequantise(dtype, blocks, values);
+            }
+            Form::Octets(Layout { values, bytes }) => {
+                let in_row = columns / len;
+                for (i, block) in blocks.chunks_exact(size).enumerate() {
+                    let (row, at) = ((first + i) / in_row, (first + i) % in_row);
+                    let place = row / ROWS * in_row + at;
+                    interleave(
+                        dtype,
+                        block,
+                        row % ROWS,
+                        &mut self.values[place * values..][..values],
+                        &mut self.bytes[place * bytes..][..bytes],
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The numbers of a vector; nothing for a matrix.
+    pub fn vector(&self) -> &[f32] {
+        match self.form {
+            Form::Vector => &self.values,
+            _ => &[],
+        }
+    }
+
+    /// Writes the numbers of one row to `out`.
+    pub fn row(&self, row: usize, panel: &mut Panel, out: &mut [f32]) {
+        match self.form {
+            Form::Vector => out.copy_from_slice(&self.values),
+            Form::File => self.file_row(row, 0, out),
+            Form::Octets(_) => {
+                for (n, out) in out.chunks_mut(PANEL).enumerate() {
+                    let columns = self.panel(row / ROWS, n * PANEL, out.len(), panel);
+                    for (out, column) in out.iter_mut().zip(columns) {
+                        *out = column[row % ROWS];
+                    }
+                }
+            }
+        }
+    }
+
+    /// `count` columns of an octet from `first` on, as numbers: where they are, or in `panel`. Rows that the
+    /// matrix does not have are zeros.
+    pub fn panel<'a>(
+        &'a self,
+        octet: usize,
+        first: usize,
+        count: usize,
+        panel: &'a mut Panel,
+    ) -> &'a [[f32; ROWS]] {
+        let in_row = self.spec.columns / self.spec.dtype.block_len();
+        match self.form {
+            Form::Vector => {
+                let columns = &self.values[first..first + count];
+                for (column, &value) in panel.iter_mut().zip(columns) {
+                    *column = [0.0; ROWS];
+                    column[0] = value;
+                }
+            }
+            Form::File => {
+                let rows = ROWS.min(self.spec.rows - octet * ROWS);
+                let mut values = [0.0; PANEL];
+                panel[..count].fill([0.0; ROWS]);
+                for lane in 0..rows {
+                    self.file_row(octet * ROWS + lane, first, &mut values[..count]);
+                    for (column, &value) in panel.iter_mut().zip(&values[..count]) {
+                        column[lane] = value;
+                    }
+                }
+            }
+            Form::Octets(_) => match self.spec.dtype {
+                DType::F32 => {
+                    let (values, _) = self.values.as_chunks();
+                    return &values[octet * in_row + first..][..count];
+                }
+                DType::F16 => self.halves(octet, first, count, simd::halves, panel),
+                DType::BF16 => self.halves(octet, first, count, simd::brain_halves, panel),
+                DType::Q8_0 => self.unpack::<Eights, 256>(octet, first, count, panel),
+                DType::Q4_0 => self.unpack::<Nibbles<false>, 128>(octet, first, count, panel),
+                DType::Q4_1 => self.unpack::<Nibbles<true>, 128>(octet, first, count, panel),
+                _ => unreachable!("a format without a layout stays as in the file"),
+            },
+        }
+        &panel[..count]
+    }
+
+    /// The blocks of an octet with their scales, or scales and minima: of `F`, a format of [`Form::Octets`].
+    #[inline(always)]
+    pub fn blocks<F: Quants<N>, const N: usize>(
+        &self,
+        octet: usize,
+    ) -> impl Iterator<Item = (&[u8; N], &[[f32; ROWS]])> {
+        let in_row = self.spec.columns / BLOCK;
+        let scales = if F::MINIMA { 2 } else { 1 };
+        let (bytes, _) = self.bytes.as_chunks::<N>();
+        let (values, _) = self.values.as_chunks::<ROWS>();
+        let values = &values[octet * in_row * scales..][..in_row * scales];
+        bytes[octet * in_row..][..in_row]
+            .iter()
+            .zip(values.chunks_exact(scales))
+    }
+
+    fn file_row(&self, row: usize, first: usize, out: &mut [f32]) {
+        let (len, size) = (self.spec.dtype.block_len(), self.spec.dtype.block_bytes());
+        let block = (row * self.spec.columns + first) / len;
+        let blocks = &self.bytes[block * size..][..out.len() / len * size];
+        dequantise(self.spec.dtype, blocks, out);
+    }
+
+    fn halves(
+        &self,
+        octet: usize,
+        first: usize,
+        count: usize,
+        widen: impl Fn(&[u8; 16]) -> [F32x4; 2],
+        panel: &mut Panel,
+    ) {
+        let (columns, _) = self.bytes.as_chunks();
+        let columns = &columns[octet * self.spec.columns + first..][..count];
+        for (out, column) in panel.iter_mut().zip(columns) {
+            store8(widen(column), out);
+        }
+    }
+
+    fn unpack<F: Quants<N>, const N: usize>(
+        &self,
+        octet: usize,
+        first: usize,
+        count: usize,
+        panel: &mut Panel,
+    ) {
+        let blocks = self.blocks::<F, N>(octet).skip(first / BLOCK);
+        let (panels, _) = panel[..count].as_chunks_mut::<BLOCK>();
+        let offset = F32x4::splat(F::OFFSET as f32);
+        for (panel, (quants, scales)) in panels.iter_mut().zip(blocks) {
+            let scale = simd::load8(&scales[0]);
+            let minimum = scales.get(1).map(simd::load8);
+            for q in 0..4 {
+                for (half, rows) in F::quads(quants, q).into_iter().enumerate() {
+                    for at in 0..4 {
+                        let mut values = [0, 1].map(|part| {
+                            (rows[part].every_fourth(at).to_f32() - offset) * scale[part]
+                        });
+                        if let Some(minimum) = minimum {
+                            values = [values[0] + minimum[0], values[1] + minimum[1]];
+                        }
+                        store8(values, &mut panel[16 * half + 4 * q + at]);
+                    }
+                }
+            }
+        }
+    }
+}

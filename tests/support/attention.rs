@@ -1,0 +1,169 @@
+//! Attention over a cache filled by earlier steps: any executor against the reference.
+
+use decant::{
+    exec::{Executor, Reference, TapeId},
+    ops::{Attention, CacheSpec, CacheType, Op, Pairing, RotaryStore, Rotation},
+    tape::Step,
+};
+use pollster::block_on;
+
+use super::{close::assert_close, scene::Scene};
+
+/// What an output may differ by where values are at most 1 in magnitude and scores of `head_dim`
+/// products at most `head_dim` (scale 1).
+///
+/// A score is off by `(head_dim + 1) · ε/2 · head_dim`, which changes its weight by as much, relatively;
+/// the weights and the sum of `positions` products round as sums do, and exp by a few units. Rotated keys
+/// differ by 2ε before they are stored, and where that crosses the middle between two halves, an entry of
+/// an F16 cache differs by 2⁻¹¹ and a score by that times the query's largest value, for which a quarter of
+/// the entries is assumed. A cap makes no score further off, but for 8ε of itself, at most `head_dim`.
+pub fn tolerance(dtype: &CacheType, head_dim: usize, positions: usize) -> f64 {
+    let eps = f64::from(f32::EPSILON);
+    let score = (head_dim as f64 + 1.0) * eps / 2.0 * head_dim as f64 + 8.0 * eps * head_dim as f64;
+    let rounding = match dtype {
+        CacheType::F32 => 0.0,
+        CacheType::F16 => 2f64.powi(-11) * (head_dim as f64 / 4.0).sqrt(),
+    };
+    2.0 * (score + rounding) + (positions as f64 + 16.0) * eps
+}
+
+pub struct Case {
+    pub heads: usize,
+    pub cache: CacheSpec,
+    /// Tokens that each sequence has in the cache, and in the step that is compared.
+    pub lengths: Vec<(usize, usize)>,
+    /// What queries are multiplied by.
+    pub scale: f32,
+    pub window: Option<usize>,
+    pub cap: Option<f32>,
+}
+
+/// Fills the cache with one step for each sequence, then compares a ragged step of all.
+pub fn check(executor: &mut impl Executor, what: &str, case: &Case) {
+    let cache = case.cache;
+    let rows = case
+        .lengths
+        .iter()
+        .map(|&(past, now)| past.max(now))
+        .sum::<usize>();
+    let longest = case
+        .lengths
+        .iter()
+        .map(|&(past, now)| past + now)
+        .max()
+        .unwrap();
+    let mut scene = Scene::new(rows, (rows * 1000 + cache.head_dim) as u64);
+    scene.cache = cache;
+    scene.sequences = case.lengths.len();
+    scene.pages_per_sequence = longest.div_ceil(cache.page_size);
+    let wide = case.heads * cache.head_dim;
+    let [q, k, v] =
+        [("q", wide), ("k", cache.width()), ("v", cache.width())].map(|(name, columns)| {
+            let values = scene
+                .random
+                .values(rows * columns, if name == "q" { case.scale } else { 1.0 });
+            scene.input(name, columns, &values)
+        });
+    let table = scene.values(longest, &[1.0, 0.0].repeat(longest));
+    scene.op(Op::RotaryStore(RotaryStore {
+        q,
+        k,
+        v,
+        rotation: Some(Rotation {
+            table,
+            pairing: Pairing::Halves,
+            dims: 2,
+        }),
+        layer: 0,
+        heads: case.heads,
+    }));
+    let out = scene.buffer("out", wide);
+    scene.op(Op::Attention(Attention {
+        q,
+        layer: 0,
+        heads: case.heads,
+        scale: 1.0,
+        window: case.window,
+        cap: case.cap,
+        out,
+    }));
+    let tables = shuffled_tables(&mut scene, case);
+    let allowed = case.scale as f64 * tolerance(&cache.dtype, cache.head_dim, longest);
+    block_on(async {
+        let mut reference = Reference::new();
+        scene.load(&mut reference).await.unwrap();
+        scene.load(executor).await.unwrap();
+        let steps = steps(case, &tables, &mut scene);
+        let (last, fill) = steps.split_last().unwrap();
+        for step in fill {
+            reference.forward(TapeId(0), step).await.unwrap();
+            executor.forward(TapeId(0), step).await.unwrap();
+        }
+        let expected = scene.run(&reference, last, out).await.unwrap();
+        let actual = scene.run(executor, last, out).await.unwrap();
+        let what = format!(
+            "{what}: {} heads, {cache:?}, {:?}",
+            case.heads, case.lengths
+        );
+        assert_close(&what, &expected, &actual, &vec![allowed; expected.len()]);
+    });
+}
+
+/// Pages in random order, none shared.
+fn shuffled_tables(scene: &mut Scene, case: &Case) -> Vec<Vec<u32>> {
+    let mut pages: Vec<u32> = (0..case.cache.pages as u32).collect();
+    for i in (1..pages.len()).rev() {
+        pages.swap(i, scene.random.below(i + 1));
+    }
+    let mut pages = pages.into_iter();
+    let tables = case.lengths.iter().map(|&(past, now)| {
+        let count = (past + now).div_ceil(case.cache.page_size);
+        pages.by_ref().take(count).collect()
+    });
+    tables.collect()
+}
+
+/// One step for each sequence's past, then one for the rows of all.
+fn steps(case: &Case, tables: &[Vec<u32>], scene: &mut Scene) -> Vec<Step> {
+    let rows = scene.tape.max_rows;
+    let mut step = |ranges: &[(usize, usize, usize)]| {
+        let mut step = Step {
+            tables: tables.to_vec(),
+            ..Step::default()
+        };
+        for &(slot, from, to) in ranges {
+            for position in from..to {
+                step.tokens.push(scene.random.below(rows) as u32);
+                step.positions.push(position as u32);
+                step.slots.push(slot as u32);
+            }
+        }
+        step
+    };
+    let mut steps: Vec<Step> = Vec::new();
+    for (slot, &(past, _)) in case.lengths.iter().enumerate() {
+        if past > 0 {
+            steps.push(step(&[(slot, 0, past)]));
+        }
+    }
+    let now: Vec<_> = case
+        .lengths
+        .iter()
+        .enumerate()
+        .map(|(slot, &(past, now))| (slot, past, past + now))
+        .collect();
+    steps.push(step(&now));
+    steps
+}
+
+/// A cache of one layer and 96 pages.
+pub fn cache(kv_heads: usize, head_dim: usize, dtype: CacheType, page_size: usize) -> CacheSpec {
+    CacheSpec {
+        layers: 1,
+        kv_heads,
+        head_dim,
+        dtype,
+        page_size,
+        pages: 96,
+    }
+}
