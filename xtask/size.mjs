@@ -12,7 +12,7 @@ const BUDGET = 1_000_000;
 
 const dist = path.join(root, "www/dist");
 
-/** Every file that an engine needs, with its bytes as they are and compressed. */
+/** Every file that an engine may need, with its bytes as they are and compressed. */
 export function measure() {
   const names = readdirSync(dist).filter((name) => name.endsWith(".js") || name.endsWith(".wasm"));
   return names.map((name) => {
@@ -38,8 +38,13 @@ function sizes() {
   console.log(`${"file".padEnd(34)}${"bytes".padStart(12)}${"brotli".padStart(12)}`);
   const files = measure();
   for (const { name, raw, brotli } of files) row(name, raw, brotli);
-  const sum = (key) => files.reduce((total, file) => total + file[key], 0);
-  row("all", sum("raw"), sum("brotli"));
+  // A browser takes one of the modules, so the larger counts; of their bindings, which are small, both do.
+  const [larger, ...others] = files
+    .filter(({ name }) => name.endsWith(".wasm"))
+    .sort((a, b) => b.brotli - a.brotli);
+  const counted = files.filter((file) => !others.includes(file));
+  const sum = (key) => counted.reduce((total, file) => total + file[key], 0);
+  row(`all, with ${larger.name}`, sum("raw"), sum("brotli"));
   if (sum("brotli") <= BUDGET) return;
   console.error(`the budget is ${BUDGET.toLocaleString("en")} bytes of brotli`);
   process.exitCode = 1;

@@ -21,7 +21,7 @@ fn check(options: GpuOptions, case: &Case) {
     let Some(mut gpu) = shared(options) else {
         return;
     };
-    attention::check(&mut gpu, &format!("{:?}", options.forms), case);
+    attention::check(&mut *gpu, &format!("{:?}", options.forms), case);
 }
 
 #[test]

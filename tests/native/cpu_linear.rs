@@ -222,13 +222,13 @@ fn gated_layers() {
                 let x_values = scene.random.values(rows * inputs, 1.0);
                 let x = scene.input("x", inputs, &x_values);
                 let [gate, up] = [0, 1].map(|_| scene.random_weight(dtype, outputs, inputs));
-                let bias = Some(scene.random_weight(DType::F32, 1, outputs));
+                let bias = scene.random_weight(DType::F32, 1, outputs);
                 let out = scene.buffer("out", outputs);
                 let op = GatedMatMul {
                     x,
                     gate,
                     up,
-                    biases: [bias, None],
+                    biases: [Some(bias), None],
                     activation: Activation::Silu,
                     out,
                 };
@@ -240,7 +240,7 @@ fn gated_layers() {
                     &seen,
                     scene.blocks(gate),
                     scene.blocks(up),
-                    [Some(&scene.matrix(bias.unwrap())), None],
+                    [Some(&scene.matrix(bias)), None],
                     Activation::Silu,
                     &mut expected,
                 );

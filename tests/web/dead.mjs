@@ -38,7 +38,8 @@ test("a device that is lost is told once by what runs, at once by what follows, 
         () => "an answer",
         ({ name, code }) => ({ name, code }),
       );
-    const load = () => decant.load("./tiny.gguf", { worker: false, cache: "none" });
+    const options = { device: "webgpu", worker: false, cache: "none" };
+    const load = () => decant.load("./tiny.gguf", options);
     const model = await load();
     const running = model.generate("abc", { max_new_tokens: 90 });
     const iterator = running[Symbol.asyncIterator]();
@@ -77,7 +78,8 @@ for (const [name, panic] of [
           return { code, message };
         }
       };
-      const load = () => decant.load("./tiny.gguf", { worker: false, cache: "none" });
+      const options = { device: "webgpu", worker: false, cache: "none" };
+      const load = () => decant.load("./tiny.gguf", options);
       const model = await load();
       const running = model.generate("abc", { max_new_tokens: 90 });
       const iterator = running[Symbol.asyncIterator]();

@@ -36,7 +36,11 @@ async function visit() {
   });
   await browser.run(() => {
     globalThis.loadModel = (options) =>
-      decant.load("/models/SmolLM2-135M-Instruct.Q4_1.gguf", { cache: "none", ...options });
+      decant.load("/models/SmolLM2-135M-Instruct.Q4_1.gguf", {
+        device: "webgpu",
+        cache: "none",
+        ...options,
+      });
   });
   return browser;
 }

@@ -21,7 +21,13 @@ test("holds the package and nothing else", () => {
     files.filter((name) => !allowed.test(name)),
     [],
   );
-  for (const name of ["index.js", "index.d.ts", "worker.js", "decant.wasm"]) {
+  for (const name of [
+    "index.js",
+    "index.d.ts",
+    "worker.js",
+    "decant.wasm",
+    "decant-relaxed.wasm",
+  ]) {
     assert.ok(files.includes(`www/dist/${name}`), name);
   }
 });
@@ -36,6 +42,7 @@ test("names its files in the form that bundlers understand", () => {
     /new Worker\(\s*new URL\("\.\/worker\.js",\s*import\.meta\.url\),\s*\{\s*type:\s*"module"\s*\}\s*\)/;
   assert.match(texts, worker);
   assert.match(texts, /new URL\("\.\/decant\.wasm",\s*import\.meta\.url\)/);
+  assert.match(texts, /new URL\("\.\/decant-relaxed\.wasm",\s*import\.meta\.url\)/);
 });
 
 test("declares types that stand alone", async () => {

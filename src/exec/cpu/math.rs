@@ -44,7 +44,7 @@ pub fn activate(activation: Activation, x: F32x4) -> F32x4 {
         Activation::GeluTanh => {
             let half = x * F32x4::splat(0.5);
             // √(2/π)
-            let inner = x * F32x4::splat(0.797_884_56);
+            let inner = x * F32x4::splat(0.797_884_6);
             let inner = inner * (x * x).mul_add(F32x4::splat(0.044_715), one);
             half.mul_add(tanh(inner), half)
         }

@@ -1,6 +1,9 @@
 // Tokens per second of the packed package in headless Chromium, through its public face.
 //
-//   node tests/web/bench/decode.mjs [--runs 3] [--prefill 128] [--decode 32] [--out FILE]
+//   node tests/web/bench/decode.mjs [--device webgpu|cpu|auto] [--activations q8_0|f32] [--runs 3]
+//                                   [--prefill 128] [--decode 32] [--plain] [--file NAME] [--out FILE]
+//
+// --plain measures the module without relaxed SIMD, --file another model of the models folder.
 //
 // Prefill is prompt tokens over the time to the first event as the page sees it; decode is further tokens
 // over the time between the first event and the last. Rates of one machine mean little: compare runs made
@@ -11,6 +14,10 @@ import { open } from "../support/harness.mjs";
 
 const { values } = parseArgs({
   options: {
+    device: { type: "string", default: "webgpu" },
+    activations: { type: "string" },
+    plain: { type: "boolean", default: false },
+    file: { type: "string", default: "SmolLM2-135M-Instruct.Q4_1.gguf" },
     runs: { type: "string", default: "3" },
     prefill: { type: "string", default: "128" },
     decode: { type: "string", default: "32" },
@@ -20,20 +27,30 @@ const { values } = parseArgs({
 const fixture = JSON.parse(
   readFileSync(new URL("../../fixtures/smollm2.json", import.meta.url), "utf8"),
 );
-const ids = fixture.perf_prompt_ids_512.slice(0, Number(values.prefill));
+const prompt = fixture.perf_prompt_ids_512;
+const ids = Array.from({ length: Number(values.prefill) }, (_, i) => prompt[i % prompt.length]);
 
 const site = await open({ realModel: true });
 try {
-  const page = await site.page();
-  const info = await page.run(async () => {
-    const started = performance.now();
-    globalThis.model = await decant.load("/models/SmolLM2-135M-Instruct.Q4_1.gguf", {
-      cache: "none",
-      device: "webgpu",
-      contextLength: 1024,
-    });
-    return { ...model.info, load_s: (performance.now() - started) / 1000 };
+  const page = await site.page({
+    before: values.plain ? () => void (WebAssembly.validate = () => false) : undefined,
   });
+  const info = await page.run(
+    async ({ file, ...options }) => {
+      const started = performance.now();
+      const cache = "none";
+      globalThis.model = await decant.load(`/models/${file}`, { cache, ...options });
+      return { ...model.info, load_s: (performance.now() - started) / 1000 };
+    },
+    {
+      file: values.file,
+      device: values.device,
+      activations: values.activations,
+      contextLength: Math.max(1024, Number(values.prefill) + Number(values.decode) + 8),
+      // Only the page's own thread can be told to do without relaxed SIMD.
+      worker: !values.plain,
+    },
+  );
   console.log(JSON.stringify(info, undefined, 1));
   const runs = [];
   for (let run = 0; run <= Number(values.runs); run += 1) {

@@ -1,0 +1,147 @@
+// The real model on the CPU, through the package's public face: the exact path gives the ids of transformers,
+// activations of 8 bits nearly so, and both WebAssembly modules agree.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { after, before, test } from "node:test";
+import { open } from "./support/harness.mjs";
+
+const { cases } = JSON.parse(
+  readFileSync(new URL("../fixtures/smollm2.json", import.meta.url), "utf8"),
+);
+
+/**
+ * What 8-bit activations may do to a logit of this model, whose logits go from about −10 to 25. No bound follows
+ * from the formula alone; the test prints what it measures.
+ */
+const Q8_LOGITS = 1;
+
+let site;
+before(async () => {
+  site = await open({ realModel: true });
+});
+after(() => site.close());
+
+/** A page with `loadModel`, and the names of the WebAssembly files that it asked for. */
+async function visit({ relaxed = true } = {}) {
+  const browser = await site.page({
+    before: relaxed ? undefined : () => void (WebAssembly.validate = () => false),
+  });
+  const modules = [];
+  browser.page.on("request", (request) => {
+    const [, name] = /\/([^/]+\.wasm)$/.exec(request.url()) ?? [];
+    if (name) modules.push(name);
+  });
+  await browser.run(() => {
+    globalThis.loadModel = (options) =>
+      decant.load("/models/SmolLM2-135M-Instruct.Q4_1.gguf", {
+        cache: "none",
+        contextLength: 256,
+        // On the page's thread, which the test can prepare.
+        worker: false,
+        ...options,
+      });
+    globalThis.lastLogits = async (model, ids) => {
+      const { data, shape } = await model.forward(ids);
+      return data.slice((shape[0] - 1) * shape[1]);
+    };
+    globalThis.furthest = (a, b) => a.reduce((most, v, i) => Math.max(most, Math.abs(v - b[i])), 0);
+  });
+  return { ...browser, modules };
+}
+
+test("auto takes the CPU where the adapter is a program on it, and says why", async () => {
+  const browser = await visit();
+  const info = await browser.run(async () => {
+    const model = await loadModel({ worker: true });
+    await model.unload();
+    return model.info;
+  });
+  assert.equal(info.device, "cpu");
+  assert.match(info.adapter, /WebAssembly, relaxed SIMD/);
+  assert.match(info.reason, /SwiftShader.* is a program on the CPU/i);
+  assert.deepEqual(await browser.stray(), []);
+  await browser.close();
+});
+
+test("exact activations give the ids of transformers in f32", async (t) => {
+  const browser = await visit();
+  await browser.run(async () => {
+    globalThis.model = await loadModel({ device: "cpu", activations: "f32", kvCache: "f32" });
+  });
+  for (const { name, prompt_ids, ids, top5_first_step } of cases) {
+    await t.test(name, async () => {
+      const { sequence, top } = await browser.run(
+        async ([input, max_new_tokens, top]) => {
+          const { sequences } = await model.generate(input, { max_new_tokens }).result;
+          const logits = await lastLogits(model, input);
+          return { sequence: sequences[0], top: top.map(([id]) => logits[id]) };
+        },
+        [prompt_ids, ids.length, top5_first_step],
+      );
+      assert.deepEqual(sequence, ids);
+      top.forEach((logit, i) => assert.ok(Math.abs(logit - top5_first_step[i][1]) < 2e-3));
+    });
+  }
+  await browser.close();
+});
+
+test("activations of 8 bits move logits by little, and ids only where two were near", async () => {
+  const browser = await visit();
+  await browser.run(async () => {
+    globalThis.exact = await loadModel({ device: "cpu", activations: "f32" });
+    globalThis.rounded = await loadModel({ device: "cpu" });
+  });
+  for (const { name, prompt_ids, ids, gaps } of cases) {
+    const { most, found } = await browser.run(
+      async ([input, max_new_tokens]) => {
+        const logits = await Promise.all([exact, rounded].map((model) => lastLogits(model, input)));
+        const { sequences } = await rounded.generate(input, { max_new_tokens }).result;
+        return { most: furthest(...logits), found: sequences[0] };
+      },
+      [prompt_ids, ids.length],
+    );
+    const same = found.findIndex((id, i) => id !== ids[i]);
+    const agreeing = same < 0 ? ids.length : same;
+    const gap = gaps[agreeing] ?? 0;
+    console.log(
+      `${name}: logits differ by ${most.toFixed(3)} at most, ${agreeing} of ${ids.length} ids agree, the gap there is ${gap}`,
+    );
+    assert.ok(most > 0 && most < Q8_LOGITS, `${most}`);
+    assert.ok(gap < 2 * Q8_LOGITS, `${gap}`);
+  }
+  await browser.close();
+});
+
+test("a browser without relaxed SIMD takes the other module, with the same answers", async () => {
+  const [relaxed, plain] = [await visit(), await visit({ relaxed: false })];
+  const [a, b] = await Promise.all(
+    [relaxed, plain].map((browser) =>
+      browser.run(async (input) => {
+        const model = await loadModel({ device: "cpu" });
+        return { logits: Array.from(await lastLogits(model, input)), adapter: model.info.adapter };
+      }, cases[1].prompt_ids),
+    ),
+  );
+  assert.deepEqual(relaxed.modules, ["decant-relaxed.wasm"]);
+  assert.deepEqual(plain.modules, ["decant.wasm"]);
+  assert.match(a.adapter, /relaxed/);
+  assert.doesNotMatch(b.adapter, /relaxed/);
+  const furthest = a.logits.reduce((most, v, i) => Math.max(most, Math.abs(v - b.logits[i])), 0);
+  console.log(`the modules' logits differ by ${furthest.toFixed(4)} at most`);
+  // Fused products round once; where that moves an activation over the middle between two quants, it moves on.
+  assert.ok(furthest < Q8_LOGITS / 2);
+  for (const browser of [relaxed, plain]) await browser.close();
+});
+
+test("activations that WebGPU does not have are refused with it", async () => {
+  const browser = await visit();
+  const error = await browser.run(() =>
+    loadModel({ device: "webgpu", activations: "q8_0" }).catch(({ code, field }) => ({
+      code,
+      field,
+    })),
+  );
+  assert.deepEqual(error, { code: "invalid_option", field: "activations" });
+  assert.deepEqual(await browser.stray(), []);
+  await browser.close();
+});
