@@ -253,6 +253,10 @@ export interface Timings {
   submits: number;
   bytes_uploaded: number;
   bytes_read: number;
+  /** The most steps that were on the device while their tokens were not known. */
+  run_ahead: number;
+  /** Steps that were computed after all their sequences had ended. */
+  steps_wasted: number;
 }
 
 /** The layer that an option's value came from. */
@@ -284,7 +288,9 @@ export interface Plan {
   /** What ends the answer, in order: the first that does names the reason. */
   stopping: PlanStage[];
   /** Where processors, selection and criteria run. */
-  home: "host";
+  home: "device" | "host";
+  /** What keeps the choice of tokens on the host: an option, or a few words. */
+  home_reason: string | null;
   /** What was set and has no effect, or less than it says. */
   warnings: PlanWarning[];
 }

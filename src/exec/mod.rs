@@ -120,7 +120,12 @@ pub trait Executor {
     /// the scores are. The work is handed to the device before this function returns; the future waits for
     /// the choices: for each step, one for each of `step.outputs`. The tables cover the positions of all
     /// steps. Two runs may be in flight.
-    fn sample(&self, tape: TapeId, step: &Step, run: &Run) -> LocalFuture<'_, Result<Vec<Choice>>> {
+    fn sample(
+        &self,
+        tape: TapeId,
+        step: &Step,
+        run: &Run,
+    ) -> LocalFuture<'static, Result<Vec<Choice>>> {
         let _ = (tape, step, run);
         let error = Error::internal("this executor chooses no tokens");
         Box::pin(std::future::ready(Err(error)))

@@ -105,6 +105,30 @@ pub enum Choice {
     NothingLeft,
 }
 
+/// The most steps of a run.
+pub const MOST_STEPS: usize = 64;
+
+impl Edit {
+    /// A change at every step.
+    pub fn always(change: Change) -> Self {
+        Self {
+            change,
+            when: When::Always,
+        }
+    }
+}
+
+impl Change {
+    /// Tokens that it lists.
+    pub fn listed(&self) -> usize {
+        match self {
+            Self::Add(biases) => biases.len(),
+            Self::Remove(ids) | Self::Force(ids) => ids.len(),
+            _ => 0,
+        }
+    }
+}
+
 impl Sampler {
     /// Whether tokens are filtered after the edits.
     pub fn filters(&self) -> bool {

@@ -14,9 +14,9 @@ use super::{
     batch::{Capacity, Pending, pack},
     cache::PagePool,
     config::ModelFacts,
-    generate::Generation,
+    generate::{Generation, RunAhead},
     inputs::{self, Prompt},
-    plan::Plan,
+    plan::{Home, Plan},
     stats::{Stats, Totals},
     value::Value,
 };
@@ -58,6 +58,8 @@ pub(super) struct Shared {
     pub model: ModelFacts,
     generation_config: Value,
     pub totals: RefCell<Totals>,
+    /// How far steps run ahead.
+    pub run_ahead: Cell<RunAhead>,
     /// Tokens of an assistant's draft: where the heuristic schedule began, and where it is.
     pub draft_tokens: Cell<Option<(usize, usize)>>,
     clock: Box<dyn Fn() -> f64>,
@@ -106,6 +108,7 @@ impl Engine {
             model: parts.model,
             generation_config: parts.generation_config,
             totals: RefCell::default(),
+            run_ahead: Cell::default(),
             draft_tokens: Cell::default(),
             clock: Box::new(clock),
         })))
@@ -141,6 +144,11 @@ impl Engine {
         let prepared = arguments.prepare(prompts, &self.0, &mut plan)?;
         let drafter = arguments.drafter(&prepared, &self.0, &mut plan)?;
         let callbacks = arguments.callbacks.clone();
+        plan.home = match (&drafter, &callbacks) {
+            (Some(_), _) => Home::Host("assistant_model"),
+            (_, Some(_)) => Home::Host("functions of the caller"),
+            _ => self.0.home(&plan)?,
+        };
         Ok(Generation::new(
             self.0.clone(),
             plan,
@@ -152,7 +160,8 @@ impl Engine {
 
     /// What a call under `config` will do. A seed that the call would draw is null.
     pub fn explain(&self, config: &Value) -> Result<Plan> {
-        let plan = Plan::new(config, &self.0.generation_config, &self.0.model)?;
+        let mut plan = Plan::new(config, &self.0.generation_config, &self.0.model)?;
+        plan.home = self.0.home(&plan)?;
         Ok(plan.without_drawn_seed())
     }
 
@@ -192,6 +201,11 @@ impl Engine {
             table.advance(rows[0]);
         }
         Ok(logits)
+    }
+
+    /// Sets how far the steps of later calls run ahead. No token depends on it.
+    pub fn set_run_ahead(&self, run_ahead: RunAhead) {
+        self.0.run_ahead.set(run_ahead);
     }
 
     /// What all calls together did.
@@ -241,6 +255,14 @@ impl Shared {
     pub fn executor(&self) -> Result<Rc<dyn Executor>> {
         let executor = self.executor.borrow().clone();
         executor.ok_or_else(|| Error::new(ErrorKind::Closed, "the model was unloaded"))
+    }
+
+    /// Where tokens of a call are chosen.
+    fn home(&self, plan: &Plan) -> Result<Home> {
+        Ok(match self.run_ahead.get() {
+            RunAhead::Host => Home::Host("run_ahead"),
+            _ => Home::of(plan, self.executor()?.samples()),
+        })
     }
 
     /// Seconds since some fixed moment.

@@ -7,7 +7,12 @@
 //! Greedy decoding, sampling, beams and drafts are this one loop. What differs is how many sequences go
 //! on from a prompt, and what is chosen from their scores (`group`).
 
+mod ahead;
+
 use std::{collections::VecDeque, rc::Rc};
+
+use ahead::Ahead;
+pub use ahead::RunAhead;
 
 use super::{
     batch::{Pending, pack},
@@ -17,8 +22,9 @@ use super::{
     engine::{Shared, StopHandle},
     group::{Answer, Group, Turn},
     healing::Healing,
+    home,
     output::{Event, Output, Pull},
-    plan::Plan,
+    plan::{Home, Plan},
     processors::Scratch,
     stats::{Timings, Usage},
     stopping::{Criterion, StopReason},
@@ -47,6 +53,8 @@ pub struct Generation {
     buffers: Vec<Vec<f32>>,
     scratch: Scratch,
     callbacks: Option<Rc<dyn Callbacks>>,
+    /// What is on the device, where tokens are chosen there.
+    ahead: Option<Ahead>,
 }
 
 enum State {
@@ -85,7 +93,9 @@ impl Generation {
         plan.warnings.extend(capped(&plan, longest, context));
         let groups = prompts.into_iter().enumerate();
         let groups = groups.map(|(at, prepared)| Group::new(at, prepared, &plan));
+        let ahead = (plan.home == Home::Device).then(|| home::sampler(&plan).map(Ahead::new));
         Self {
+            ahead: ahead.and_then(std::result::Result::ok),
             groups: groups.collect(),
             engine,
             plan,
@@ -207,11 +217,9 @@ impl Generation {
                 self.usage.cached_tokens += group.begin(&self.engine, &self.plan)?;
             }
         }
-        self.propose().await?;
-        let prompt_rows = self.evaluate(&*executor).await?;
-        let chosen = match self.stop.is_stopped() {
-            true => 0,
-            false => self.choose().await?,
+        let (prompt_rows, chosen) = match self.ahead.is_some() {
+            true => self.advance_ahead(&*executor).await?,
+            false => self.advance_once(&*executor).await?,
         };
         let milliseconds = (self.engine.now() - entered) * 1000.0;
         if prompt_rows > 0 {
@@ -225,6 +233,18 @@ impl Generation {
             self.end(Ok(()));
         }
         Ok(())
+    }
+
+    /// One pass whose scores the host chooses from; returns how many rows were of prompts, and how many were
+    /// chosen from.
+    async fn advance_once(&mut self, executor: &dyn Executor) -> Result<(usize, usize)> {
+        self.propose().await?;
+        let prompt_rows = self.evaluate(executor).await?;
+        let chosen = match self.stop.is_stopped() {
+            true => 0,
+            false => self.choose().await?,
+        };
+        Ok((prompt_rows, chosen))
     }
 
     /// Lets the next pass verify a draft, where there is a drafter and one sequence waits for its next
@@ -282,15 +302,12 @@ impl Generation {
 
     /// Chooses what follows wherever all scores are there; returns how many rows were chosen from.
     async fn choose(&mut self) -> Result<usize> {
-        let started = match self.state {
-            State::Running(started) => started,
-            _ => self.engine.now(),
-        };
+        let seconds = self.seconds();
         let before = self.speculation;
         let mut turn = Turn {
             engine: &self.engine,
             plan: &self.plan,
-            seconds: self.engine.now() - started,
+            seconds,
             usage: &mut self.usage,
             timings: &mut self.timings,
             speculation: &mut self.speculation,
@@ -325,6 +342,10 @@ impl Generation {
             return;
         }
         let reason = result.is_ok().then_some(StopReason::Aborted);
+        if let Some(mut ahead) = self.ahead.take() {
+            self.timings.steps_wasted += ahead.clear() as u64;
+            self.groups.iter_mut().for_each(Group::forget_ahead);
+        }
         for group in &mut self.groups {
             if let Err(error) = group.end(reason, &self.engine, &self.plan) {
                 result = Err(error);

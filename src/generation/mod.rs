@@ -17,6 +17,7 @@ pub mod fields;
 pub mod generate;
 mod group;
 mod healing;
+mod home;
 pub mod inputs;
 pub mod output;
 pub mod plan;
@@ -37,7 +38,8 @@ pub use config::{
 };
 pub use engine::{Engine, EngineParts, StopHandle};
 pub use fields::FIELDS;
-pub use generate::Generation;
+pub use generate::{Generation, RunAhead};
+pub use home::DeviceForm;
 pub use inputs::Prompt;
 pub use output::{Event, Output, Pull};
 pub use plan::{Home, Limit, Plan, StoppingRule, Strategy};

@@ -39,8 +39,12 @@ pub struct Timings {
     pub submits: u64,
     /// Bytes written to the device.
     pub bytes_uploaded: u64,
-    /// Bytes of scores read back.
+    /// Bytes of scores or choices read back.
     pub bytes_read: u64,
+    /// The most steps that were on the device while their tokens were not known.
+    pub run_ahead: usize,
+    /// Steps that were computed for nobody, after all their sequences had ended.
+    pub steps_wasted: u64,
 }
 
 impl Timings {

@@ -16,7 +16,7 @@ pub use self::{
     vocabulary::vocabulary,
 };
 use crate::{
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     exec::{Allocation, Executor},
     generation::{Capacity, Engine, EngineParts, ModelFacts, TapeSize},
     model::{Graph, GraphOptions, WeightSource},
@@ -256,6 +256,16 @@ impl Loader {
             .iter()
             .map(|size| graph.tape(size.max_rows, size.max_outputs));
         self.executor.prepare(tapes.collect::<Result<_>>()?).await?;
+        // Without it the host chooses tokens, as the plan of each call says.
+        let sampling = self.executor.prepare_sampling().await;
+        if let Err(error) = sampling
+            && !matches!(
+                error.kind(),
+                ErrorKind::OutOfMemory | ErrorKind::Unsupported
+            )
+        {
+            return Err(error);
+        }
         let (tokenizer, ids) = (weights.tokenizer, self.source.special_ids()?);
         let eos = ids
             .eos

@@ -124,6 +124,7 @@ pub fn plan(plan: &Plan) -> Value {
         "selection": selection,
         "stopping": stopping.collect::<Value>(),
         "home": plan.home.name(),
+        "home_reason": plan.home.reason(),
         "warnings": warnings.collect::<Value>(),
         "values": values,
     })
@@ -174,5 +175,7 @@ fn timings(timings: &Timings) -> Value {
         "submits": timings.submits,
         "bytes_uploaded": timings.bytes_uploaded,
         "bytes_read": timings.bytes_read,
+        "run_ahead": timings.run_ahead,
+        "steps_wasted": timings.steps_wasted,
     })
 }

@@ -160,7 +160,7 @@ fn an_f16_cache_moves_the_first_logits_by_little() {
 }
 
 /// The real model on the GPU, in pieces of 1 MiB.
-fn real(kv_cache: CacheType) -> Option<Engine> {
+pub fn real(kv_cache: CacheType) -> Option<Engine> {
     let file = fs::read(real_model()?).unwrap();
     let options = LoadOptions {
         context_length: Some(256),

@@ -3,6 +3,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod ahead;
 mod answers;
 mod attention;
 mod chain;

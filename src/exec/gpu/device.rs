@@ -97,6 +97,14 @@ impl Device {
         })
     }
 
+    /// What waiting needs.
+    pub fn handle(&self) -> Handle {
+        Handle {
+            device: self.device.clone(),
+            health: self.health.clone(),
+        }
+    }
+
     /// Runs `make` and reports what the device says about it, instead of going on with broken objects.
     ///
     /// On the web the device answers later, so this is the only safe way to make buffers.
@@ -121,6 +129,13 @@ impl Device {
         self.health.check()?;
         Ok(made)
     }
+}
+
+/// What waiting for a device needs, which does not keep it from being destroyed.
+#[derive(Clone)]
+pub(super) struct Handle {
+    pub device: wgpu::Device,
+    pub health: Health,
 }
 
 impl Drop for Device {

@@ -20,12 +20,13 @@ mod pipelines;
 mod placement;
 mod prepared;
 mod readback;
+mod run;
 mod sample_kernels;
 mod sampling;
 mod store;
 mod tune;
 
-use std::cell::Cell;
+use std::{cell::Cell, rc::Rc};
 
 pub use device::{Forms, GpuOptions};
 pub use kernels::{Binding, ENTRY, Kernel, kernels};
@@ -40,7 +41,7 @@ use self::{
     pipelines::Pipelines,
     prepared::{Means, Prepared, shared_step},
     readback::Staging,
-    sampling::{Sampling, choices},
+    sampling::Sampling,
     store::Store,
     tune::Tuner,
 };
@@ -64,7 +65,7 @@ pub struct Gpu {
     separate: bool,
     store: Option<Store>,
     budget: Budget,
-    counters: Cell<Counters>,
+    counters: Rc<Cell<Counters>>,
     device: Device,
 }
 
@@ -80,7 +81,7 @@ impl Gpu {
             separate: options.separate,
             store: None,
             budget: Budget::new(options.memory_limit),
-            counters: Cell::default(),
+            counters: Rc::default(),
             device: Device::open(&options).await?,
         })
     }
@@ -157,53 +158,6 @@ impl Gpu {
         )
     }
 
-    /// Hands a run to the device; the result waits for its choices.
-    fn start_run(
-        &self,
-        tape: TapeId,
-        step: &Step,
-        run: &Run,
-    ) -> Result<LocalFuture<'_, Result<Vec<Choice>>>> {
-        self.device.health.check()?;
-        let prepared = self.prepared(tape)?;
-        let sampling = self.sampling.as_ref();
-        let sampling =
-            sampling.ok_or_else(|| Error::internal("choosing tokens was not prepared"))?;
-        let page_size = self.store()?.allocation.cache.page_size;
-        step.check(&prepared.tape, &prepared.layout, page_size)?;
-        check_run(step, run, page_size)?;
-        self.epoch.set(self.epoch.get() + 1);
-        let mut uploaded = prepared.upload(&self.device, step, run.resume);
-        uploaded += sampling.upload(&self.device, run)?;
-        let mut encoder = self.encoder();
-        let outputs = step.outputs.len();
-        let mut dispatches = 0;
-        {
-            let mut pass = encoder.begin_compute_pass(&Default::default());
-            for _ in 0..run.steps {
-                dispatches += prepared.record(&self.device, &mut pass, step);
-                let (device, sampler) = (&self.device, run.sampler);
-                dispatches += sampling.record(device, &mut pass, tape.0, sampler, outputs);
-            }
-        }
-        self.count(|counters| {
-            counters.forwards += run.steps as u64;
-            counters.bytes_uploaded += uploaded;
-            counters.dispatches += dispatches;
-        });
-        let bytes = (run.steps * outputs * 8) as u64;
-        let (results, staging) = sampling.results();
-        let mut loan = staging.take(&self.device)?;
-        encoder.copy_buffer_to_buffer(results, 0, loan.buffer(), 0, bytes);
-        let submission = self.submit(encoder);
-        loan.map(&self.device, bytes);
-        Ok(Box::pin(async move {
-            let found = loan.read(&self.device, submission, bytes, choices).await?;
-            self.count(|counters| counters.bytes_read += bytes);
-            Ok(found)
-        }))
-    }
-
     /// Submits `encoder` with a copy of `rows` rows of an activation.
     fn read_back(
         &self,
@@ -227,7 +181,9 @@ impl Gpu {
         loan.map(&self.device, bytes);
         Ok(Box::pin(async move {
             let take = |bytes: &[u8]| unpad(bytes, columns);
-            let values = loan.read(&self.device, submission, bytes, take).await?;
+            let values = loan
+                .read(&self.device.handle(), submission, bytes, take)
+                .await?;
             self.count(|counters| counters.bytes_read += bytes);
             Ok(values)
         }))
@@ -342,7 +298,12 @@ impl Executor for Gpu {
         self.sampling.is_some()
     }
 
-    fn sample(&self, tape: TapeId, step: &Step, run: &Run) -> LocalFuture<'_, Result<Vec<Choice>>> {
+    fn sample(
+        &self,
+        tape: TapeId,
+        step: &Step,
+        run: &Run,
+    ) -> LocalFuture<'static, Result<Vec<Choice>>> {
         self.start_run(tape, step, run)
             .unwrap_or_else(|error| Box::pin(std::future::ready(Err(error))))
     }
@@ -354,29 +315,6 @@ impl Executor for Gpu {
     fn counters(&self) -> Counters {
         self.counters.get()
     }
-}
-
-/// Fails unless `run` fits `step`: a row for each output, and pages for every step.
-fn check_run(step: &Step, run: &Run, page_size: usize) -> Result<()> {
-    let alone = step.outputs.iter().copied().eq(0..step.tokens.len() as u32);
-    let last = step
-        .positions
-        .iter()
-        .zip(&step.slots)
-        .all(|(&position, &slot)| {
-            (position as usize + run.steps - 1) / page_size < step.tables[slot as usize].len()
-        });
-    let fits = run.steps == 1 || (alone && last);
-    if fits && run.rows.len() == step.outputs.len() && !run.rows.is_empty() {
-        return Ok(());
-    }
-    Err(Error::internal(format!(
-        "a run of {} steps for {} sequences does not fit a step of {} rows and {} outputs",
-        run.steps,
-        run.rows.len(),
-        step.tokens.len(),
-        step.outputs.len()
-    )))
 }
 
 /// The values of rows that stand at multiples of the stride.

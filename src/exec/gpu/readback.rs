@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{
-    device::Device,
+    device::{Device, Handle},
     memory::{Budget, Buffer},
 };
 use crate::error::{Error, ErrorKind, Result};
@@ -92,7 +92,7 @@ impl Loan {
     /// Waits for the mapping and hands its bytes to `take`.
     pub async fn read<T>(
         self,
-        device: &Device,
+        device: &Handle,
         submission: wgpu::SubmissionIndex,
         bytes: u64,
         take: impl FnOnce(&[u8]) -> T,

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    exec::sample::{Change, Choice, Row, Run, Sampler, When},
+    exec::sample::{Change, Choice, MOST_STEPS, Row, Run, Sampler, When},
 };
 
 /// Candidates that a row's list holds.
@@ -30,8 +30,6 @@ const EDIT_WORDS: usize = 8;
 const ROW_WORDS: usize = 8;
 /// Words of all bins of a row.
 const BIN_WORDS: usize = 1024 * 3;
-/// The most steps of a run.
-pub(super) const MOST_STEPS: usize = 64;
 /// Runs that may be in flight without making a new staging buffer.
 const STAGING_BUFFERS: usize = 2;
 

@@ -200,5 +200,5 @@ async fn wait(
     encoder.copy_buffer_to_buffer(source, 0, loan.buffer(), 0, 16);
     let submission = device.queue.submit([encoder.finish()]);
     loan.map(device, 16);
-    loan.read(device, submission, 16, |_| ()).await
+    loan.read(&device.handle(), submission, 16, |_| ()).await
 }

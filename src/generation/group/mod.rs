@@ -1,6 +1,7 @@
 //! The sequences that go on from one prompt. They share its evaluation and its pages; then each goes
 //! its own way, or all of them search together as beams.
 
+mod ahead;
 mod answer;
 mod beams;
 mod turn;

@@ -59,8 +59,10 @@ pub enum Strategy {
 /// Where a part of the loop runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Home {
-    /// On the host: scores are read back from the device after each step.
-    Host,
+    /// On the device: chosen tokens are read back, several steps at once.
+    Device,
+    /// On the host, because of this: scores are read back from the device after each step.
+    Host(&'static str),
 }
 
 impl Strategy {
@@ -80,7 +82,16 @@ impl Home {
     /// The name in the plan.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Host => "host",
+            Self::Device => "device",
+            Self::Host(_) => "host",
+        }
+    }
+
+    /// What keeps it on the host: a field, or a few words.
+    pub fn reason(self) -> Option<&'static str> {
+        match self {
+            Self::Device => None,
+            Self::Host(reason) => Some(reason),
         }
     }
 }
@@ -125,7 +136,7 @@ impl Plan {
             processors: processors::chain(&config, model, functions),
             selection,
             stopping: stopping(&config, model, functions),
-            home: Home::Host,
+            home: Home::Host("the executor chooses no tokens"),
             warnings,
             settings: config.settings(),
         })

@@ -2,7 +2,10 @@
 //! other token is removed. Source: `ForcedBOSTokenLogitsProcessor`, `ForcedEOSTokenLogitsProcessor`.
 
 use super::{Args, Context, Processor, Scratch};
-use crate::generation::plan::Limit;
+use crate::{
+    exec::sample::{Change, Edit, When},
+    generation::{home::DeviceForm, plan::Limit},
+};
 
 /// The token after a prompt of one token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +46,13 @@ impl Processor for ForcedBos {
         vec![("forced_bos_token_id", f64::from(self.id).into())]
     }
 
+    fn device(&self) -> Option<DeviceForm> {
+        Some(DeviceForm::Edit(Edit {
+            change: Change::Force(vec![self.id]),
+            when: When::LengthIs(1),
+        }))
+    }
+
     fn process(&self, context: &Context, scores: &mut [f32], _: &mut Scratch) {
         if context.ids.len() == 1 {
             force(&[self.id], scores);
@@ -57,6 +67,13 @@ impl Processor for ForcedEos {
 
     fn args(&self) -> Args {
         vec![("forced_eos_token_id", self.ids.as_slice().into())]
+    }
+
+    fn device(&self) -> Option<DeviceForm> {
+        Some(DeviceForm::Edit(Edit {
+            change: Change::Force(self.ids.clone()),
+            when: When::Last,
+        }))
     }
 
     fn process(&self, context: &Context, scores: &mut [f32], _: &mut Scratch) {

@@ -2,7 +2,10 @@
 //! OpenAI's API.
 
 use super::{Args, Context, Processor, Scratch};
-use crate::generation::value::Value;
+use crate::{
+    exec::sample::{Change, Edit},
+    generation::{home::DeviceForm, value::Value},
+};
 
 /// Makes tokens more probable (bias above 0) or less (below 0).
 #[derive(Debug, Clone, PartialEq)]
@@ -30,6 +33,12 @@ impl Processor for LogitBias {
             .iter()
             .map(|(id, bias)| (id.to_string(), Value::Number(*bias)));
         vec![("logit_bias", Value::Object(entries.collect()))]
+    }
+
+    fn device(&self) -> Option<DeviceForm> {
+        let biases = self.biases.iter().map(|&(id, bias)| (id, bias as f32));
+        let change = Change::Add(biases.collect());
+        Some(DeviceForm::Edit(Edit::always(change)))
     }
 
     fn process(&self, _: &Context, scores: &mut [f32], _: &mut Scratch) {

@@ -2,6 +2,10 @@
 //! Source: `MinLengthLogitsProcessor`, `MinNewTokensLengthLogitsProcessor`.
 
 use super::{Args, Context, Processor, Scratch, remove};
+use crate::{
+    exec::sample::{Change, Edit, When},
+    generation::home::DeviceForm,
+};
 
 /// Keeps the answer from ending early.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +54,16 @@ impl Processor for MinLength {
             (self.name(), least.into()),
             ("eos_token_id", self.eos.as_slice().into()),
         ]
+    }
+
+    fn device(&self) -> Option<DeviceForm> {
+        Some(DeviceForm::Edit(Edit {
+            change: Change::Remove(self.eos.clone()),
+            when: match self.least {
+                Least::Length(least) => When::LengthBelow(least as u32),
+                Least::NewTokens(least) => When::NewTokensBelow(least as u32),
+            },
+        }))
     }
 
     fn process(&self, context: &Context, scores: &mut [f32], _: &mut Scratch) {

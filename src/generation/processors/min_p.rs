@@ -2,6 +2,7 @@
 //! Source: Nguyen et al. 2024; `MinPLogitsWarper`.
 
 use super::{Args, Context, Processor, Scratch, best_ids, softmax};
+use crate::generation::home::DeviceForm;
 
 /// Keeps tokens whose probability is at least a share of the best token's.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -25,6 +26,10 @@ impl Processor for MinP {
 
     fn args(&self) -> Args {
         vec![("min_p", self.min_p.into())]
+    }
+
+    fn device(&self) -> Option<DeviceForm> {
+        (self.keep == 1).then_some(DeviceForm::MinP(self.min_p as f32))
     }
 
     fn process(&self, _: &Context, scores: &mut [f32], scratch: &mut Scratch) {

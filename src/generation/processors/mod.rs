@@ -73,7 +73,7 @@ pub use typical::Typical;
 pub use watermark::Watermark;
 pub use xtc::Xtc;
 
-use super::{config::Source, value::Value};
+use super::{config::Source, home::DeviceForm, value::Value};
 
 /// What a processor was told, by the names of the fields.
 pub type Args = Vec<(&'static str, Value)>;
@@ -85,6 +85,11 @@ pub trait Processor: fmt::Debug {
 
     /// What it was told.
     fn args(&self) -> Args;
+
+    /// The same on the device, if it has a form there.
+    fn device(&self) -> Option<DeviceForm> {
+        None
+    }
 
     /// Changes `scores`, one for each id of the model's vocabulary.
     fn process(&self, context: &Context, scores: &mut [f32], scratch: &mut Scratch);

@@ -2,6 +2,10 @@
 //! once. The prompt does not count. Extensions; source: OpenAI's API.
 
 use super::{Args, Context, Processor, Scratch};
+use crate::{
+    exec::sample::{Change, Edit},
+    generation::home::DeviceForm,
+};
 
 /// Makes a token less probable (penalty above 0) the more often the answer has it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -38,6 +42,11 @@ impl Processor for FrequencyPenalty {
         vec![("frequency_penalty", self.penalty.into())]
     }
 
+    fn device(&self) -> Option<DeviceForm> {
+        let change = Change::Frequency(self.penalty as f32);
+        Some(DeviceForm::Edit(Edit::always(change)))
+    }
+
     fn process(&self, context: &Context, scores: &mut [f32], _: &mut Scratch) {
         for id in context.answer() {
             if let Some(score) = scores.get_mut(*id as usize) {
@@ -54,6 +63,11 @@ impl Processor for PresencePenalty {
 
     fn args(&self) -> Args {
         vec![("presence_penalty", self.penalty.into())]
+    }
+
+    fn device(&self) -> Option<DeviceForm> {
+        let change = Change::Presence(self.penalty as f32);
+        Some(DeviceForm::Edit(Edit::always(change)))
     }
 
     fn process(&self, context: &Context, scores: &mut [f32], scratch: &mut Scratch) {

@@ -2,6 +2,10 @@
 //! and `score / penalty` otherwise. Source: Keskar et al. 2019; `RepetitionPenaltyLogitsProcessor`.
 
 use super::{Args, Context, Processor, Scratch};
+use crate::{
+    exec::sample::{Change, Edit},
+    generation::home::DeviceForm,
+};
 
 /// Makes tokens of prompt and answer less probable (penalty above 1) or more (below 1).
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -23,6 +27,11 @@ impl Processor for RepetitionPenalty {
 
     fn args(&self) -> Args {
         vec![("repetition_penalty", self.penalty.into())]
+    }
+
+    fn device(&self) -> Option<DeviceForm> {
+        let change = Change::Repetition(self.penalty as f32);
+        Some(DeviceForm::Edit(Edit::always(change)))
     }
 
     fn process(&self, context: &Context, scores: &mut [f32], scratch: &mut Scratch) {

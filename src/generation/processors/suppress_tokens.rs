@@ -2,6 +2,10 @@
 //! Source: `SuppressTokensLogitsProcessor`, `SuppressTokensAtBeginLogitsProcessor`.
 
 use super::{Args, Context, Processor, Scratch, remove};
+use crate::{
+    exec::sample::{Change, Edit, When},
+    generation::home::DeviceForm,
+};
 
 /// Removes tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +47,11 @@ impl Processor for SuppressTokens {
         vec![("suppress_tokens", self.ids.as_slice().into())]
     }
 
+    fn device(&self) -> Option<DeviceForm> {
+        let change = Change::Remove(self.ids.clone());
+        Some(DeviceForm::Edit(Edit::always(change)))
+    }
+
     fn process(&self, _: &Context, scores: &mut [f32], _: &mut Scratch) {
         remove(&self.ids, scores);
     }
@@ -55,6 +64,15 @@ impl Processor for BeginSuppressTokens {
 
     fn args(&self) -> Args {
         vec![("begin_suppress_tokens", self.ids.as_slice().into())]
+    }
+
+    fn device(&self) -> Option<DeviceForm> {
+        let edit = Edit {
+            change: Change::Remove(self.ids.clone()),
+            when: When::NewTokensAre(0),
+        };
+        // Where a token is forced before, it depends on the prompt.
+        (!self.after_forced_bos).then_some(DeviceForm::Edit(edit))
     }
 
     fn process(&self, context: &Context, scores: &mut [f32], _: &mut Scratch) {

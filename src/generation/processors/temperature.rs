@@ -1,6 +1,13 @@
 //! Temperature: `score / temperature`. Source: `TemperatureLogitsWarper`.
 
 use super::{Args, Context, Processor, Scratch};
+use crate::{
+    exec::sample::{Change, Edit},
+    generation::home::DeviceForm,
+};
+
+/// The least temperature by which scores of any model can be divided in single precision.
+const LEAST_ON_DEVICE: f64 = 1e-3;
 
 /// Sharpens the distribution (below 1) or flattens it (above 1).
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -22,6 +29,13 @@ impl Processor for Temperature {
 
     fn args(&self) -> Args {
         vec![("temperature", self.temperature.into())]
+    }
+
+    fn device(&self) -> Option<DeviceForm> {
+        // Smaller ones may overflow, which the host mends.
+        let fits = self.temperature >= LEAST_ON_DEVICE;
+        let change = Change::Temperature(self.temperature as f32);
+        fits.then(|| DeviceForm::Edit(Edit::always(change)))
     }
 
     fn process(&self, _: &Context, scores: &mut [f32], _: &mut Scratch) {

@@ -2,6 +2,7 @@
 //! Source: Fan et al. 2018; `TopKLogitsWarper`.
 
 use super::{Args, Context, Processor, Scratch};
+use crate::generation::home::DeviceForm;
 
 /// Keeps the k best tokens.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,6 +25,10 @@ impl Processor for TopK {
 
     fn args(&self) -> Args {
         vec![("top_k", self.k.into())]
+    }
+
+    fn device(&self) -> Option<DeviceForm> {
+        Some(DeviceForm::TopK(self.k.max(self.keep)))
     }
 
     fn process(&self, _: &Context, scores: &mut [f32], scratch: &mut Scratch) {

@@ -4,6 +4,7 @@
 //! of probabilities is at most `1 − p`; the last `keep` stay. Source: Holtzman et al. 2020.
 
 use super::{Args, Context, Processor, Scratch, softmax};
+use crate::generation::home::DeviceForm;
 
 /// Keeps the most probable tokens that together have probability `p`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -26,6 +27,10 @@ impl Processor for TopP {
 
     fn args(&self) -> Args {
         vec![("top_p", self.p.into())]
+    }
+
+    fn device(&self) -> Option<DeviceForm> {
+        (self.keep == 1).then_some(DeviceForm::Removable((1.0 - self.p) as f32))
     }
 
     fn process(&self, _: &Context, scores: &mut [f32], scratch: &mut Scratch) {

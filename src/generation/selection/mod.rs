@@ -169,8 +169,16 @@ fn check(scores: &[f32]) -> Result<()> {
     }
 }
 
-fn nothing_left() -> Error {
+/// A row that offers no token.
+pub(super) fn nothing_left() -> Error {
     invalid("every token was removed: nothing is left to choose from")
+}
+
+/// A row whose scores were only seen by the device.
+pub(super) fn incomparable() -> Error {
+    invalid(
+        "the scores of a step hold NaN or +∞, allowed: finite numbers, and −∞ for removed tokens",
+    )
 }
 
 fn invalid(message: impl Into<String>) -> Error {

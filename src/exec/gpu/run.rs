@@ -1,0 +1,88 @@
+//! Runs: several steps in one submit, each of which evaluates the token that the one before chose.
+
+use super::{Gpu, sampling::choices};
+use crate::{
+    error::{Error, Result},
+    exec::{
+        LocalFuture, TapeId,
+        sample::{Choice, Run},
+    },
+    tape::Step,
+};
+
+impl Gpu {
+    /// Hands a run to the device; the result waits for its choices.
+    pub(super) fn start_run(
+        &self,
+        tape: TapeId,
+        step: &Step,
+        run: &Run,
+    ) -> Result<LocalFuture<'static, Result<Vec<Choice>>>> {
+        self.device.health.check()?;
+        let prepared = self.prepared(tape)?;
+        let sampling = self.sampling.as_ref();
+        let sampling =
+            sampling.ok_or_else(|| Error::internal("choosing tokens was not prepared"))?;
+        let page_size = self.store()?.allocation.cache.page_size;
+        step.check(&prepared.tape, &prepared.layout, page_size)?;
+        check_run(step, run, page_size)?;
+        self.epoch.set(self.epoch.get() + 1);
+        let mut uploaded = prepared.upload(&self.device, step, run.resume);
+        uploaded += sampling.upload(&self.device, run)?;
+        let mut encoder = self.encoder();
+        let outputs = step.outputs.len();
+        let mut dispatches = 0;
+        {
+            let mut pass = encoder.begin_compute_pass(&Default::default());
+            for _ in 0..run.steps {
+                dispatches += prepared.record(&self.device, &mut pass, step);
+                let (device, sampler) = (&self.device, run.sampler);
+                dispatches += sampling.record(device, &mut pass, tape.0, sampler, outputs);
+            }
+        }
+        self.count(|counters| {
+            counters.forwards += run.steps as u64;
+            counters.bytes_uploaded += uploaded;
+            counters.dispatches += dispatches;
+        });
+        let bytes = (run.steps * outputs * 8) as u64;
+        let (results, staging) = sampling.results();
+        let mut loan = staging.take(&self.device)?;
+        encoder.copy_buffer_to_buffer(results, 0, loan.buffer(), 0, bytes);
+        let submission = self.submit(encoder);
+        loan.map(&self.device, bytes);
+        // What waits holds nothing of the executor, which may be closed in the meantime.
+        let (device, counters) = (self.device.handle(), self.counters.clone());
+        Ok(Box::pin(async move {
+            let found = loan.read(&device, submission, bytes, choices).await?;
+            counters.update(|mut counters| {
+                counters.bytes_read += bytes;
+                counters
+            });
+            Ok(found)
+        }))
+    }
+}
+
+/// Fails unless `run` fits `step`: a row for each output, and pages for every step.
+fn check_run(step: &Step, run: &Run, page_size: usize) -> Result<()> {
+    let alone = step.outputs.iter().copied().eq(0..step.tokens.len() as u32);
+    let last = step
+        .positions
+        .iter()
+        .zip(&step.slots)
+        .all(|(&position, &slot)| {
+            (position as usize + run.steps - 1) / page_size < step.tables[slot as usize].len()
+        });
+    let fits = run.steps == 1 || (alone && last);
+    if fits && run.rows.len() == step.outputs.len() && !run.rows.is_empty() {
+        return Ok(());
+    }
+    Err(Error::internal(format!(
+        "a run of {} steps for {} sequences does not fit a step of {} rows and {} outputs",
+        run.steps,
+        run.rows.len(),
+        step.tokens.len(),
+        step.outputs.len()
+    )))
+}
