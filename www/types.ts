@@ -21,7 +21,7 @@ export type Prompt = string | readonly Message[] | readonly number[];
 export type Input = Prompt | readonly Prompt[];
 
 /** Where the bytes of a model come from. */
-export type Source = string | URL | Blob | readonly Blob[];
+export type Source = string | URL | Blob | readonly Blob[] | FileList;
 
 /** What loading is busy with: bytes from the network, bytes from this machine, or kernels. */
 export type LoadStage = "download" | "read" | "prepare";

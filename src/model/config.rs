@@ -139,7 +139,9 @@ impl ModelConfig {
         Ok(Self {
             architecture,
             hidden,
-            intermediate: keys.count("feed_forward_length")?.unwrap_or(4 * hidden),
+            intermediate: keys
+                .count("feed_forward_length")?
+                .unwrap_or(hidden.saturating_mul(4)),
             heads,
             kv_heads: keys.count("attention.head_count_kv")?.unwrap_or(heads),
             head_dim,

@@ -110,6 +110,12 @@ async function visit() {
       await model.unload();
       return { ids, info };
     };
+    /** A list of files of the kind that an input element has. */
+    globalThis.fileList = (files) => {
+      const transfer = new DataTransfer();
+      for (const file of files) transfer.items.add(file);
+      return transfer.files;
+    };
     /** The files at these paths, as a file picker gives them. */
     globalThis.picked = (folder, names) =>
       Promise.all(
@@ -138,7 +144,7 @@ test("however a checkpoint is named, it gives the ids of transformers", async ()
         revision: await answers("me/llama@v2", cases, { ...options, worker: false }),
         shards: await answers("./models/shards/", cases, options),
         list: await answers(await picked("/models/llama/", names), cases, options),
-        shardList: await answers(await picked("/models/shards/", shards), cases, options),
+        shardList: await answers(fileList(await picked("/models/shards/", shards)), cases, options),
       };
     },
     {

@@ -73,18 +73,24 @@ export async function feed(
 }
 
 async function checkpoint(engine: Engine, wanted: string, folder: Folder): Promise<Loader> {
-  const texts: (Uint8Array | undefined)[] = [];
-  for (const name of SMALL) {
+  const read = async (name: string) => {
     const text = await folder.read(name);
     if (text === undefined && REQUIRED.includes(name)) throw folder.missing(name);
-    // What is not supported is refused before the vocabulary is fetched.
-    if (name === "config.json") engine.run(({ check_config }) => check_config(text!));
-    texts.push(text);
-  }
-  const [config, tokenizer, ...others] = texts;
-  const [tokenizerConfig, template, generation, index] = others;
+    return text;
+  };
+  const [first, ...others] = SMALL;
+  const config = (await read(first))!;
+  // What is not supported is refused before the vocabulary is fetched.
+  engine.run(({ check_config }) => check_config(config));
+  // All of them, also when one fails: what was opened must be let go of.
+  const settled = await Promise.allSettled(others.map(read));
+  const texts = settled.map((result) => {
+    if (result.status === "rejected") throw result.reason;
+    return result.value;
+  });
+  const [tokenizer, tokenizerConfig, template, generation, index] = texts;
   return engine.wait(({ Loader }) =>
-    Loader.checkpoint(wanted, config!, tokenizer!, tokenizerConfig, template, generation, index),
+    Loader.checkpoint(wanted, config, tokenizer!, tokenizerConfig, template, generation, index),
   );
 }
 

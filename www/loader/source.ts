@@ -15,7 +15,7 @@ const OTHER = /\.(?:bin|onnx|pt|pth|zip|html?)$/i;
 export function parseSource(source: unknown, hub: URL): WireSource {
   if (source instanceof Blob) return fromFiles([source]);
   if (source instanceof URL) return fromUrl(source);
-  if (Array.isArray(source)) return fromFiles(source);
+  if (Array.isArray(source) || source instanceof FileList) return fromFiles([...source]);
   if (typeof source !== "string") {
     throw sourceError(
       `expected a URL, a Hub id, a File, a Blob or a list of files; found ${describe(source)}`,
