@@ -59,6 +59,10 @@ pub(super) fn pack(
     step: &mut Step,
     packed: &mut Vec<usize>,
 ) -> Result<TapeId> {
+    // A sequence that has become long is evaluated from its beginning.
+    for sequence in pending.iter_mut() {
+        sequence.table.turn(sequence.ids.len());
+    }
     // The tape that takes the most rows does the most work in one pass; of several, the smallest.
     let total = |size: &TapeSize| {
         let waiting = pending.iter().map(Pending::waiting);
@@ -88,6 +92,7 @@ pub(super) fn pack(
             step.positions.push(position as u32);
             step.slots.push(slot as u32);
         }
+        step.angles.push(sequence.table.angles());
         if step.tables.len() == slot {
             step.tables.push(Vec::new());
         }
@@ -127,4 +132,5 @@ fn clear(step: &mut Step) {
     step.positions.clear();
     step.slots.clear();
     step.outputs.clear();
+    step.angles.clear();
 }

@@ -14,6 +14,7 @@ use std::{
     rc::Rc,
 };
 
+use super::angles::LongAngles;
 use crate::error::{Error, ErrorKind, Result};
 
 /// All pages of an executor's cache. Clones are handles to the same pool.
@@ -30,12 +31,16 @@ struct Pool {
     /// Pages promised to tables and not yet taken.
     promised: usize,
     retained: Option<Retained>,
+    /// Where long sequences take other angles.
+    long: Option<LongAngles>,
 }
 
 #[derive(Debug)]
 struct Retained {
     ids: Vec<u32>,
     pages: Vec<u32>,
+    /// The angles of its keys.
+    angles: u32,
 }
 
 /// The pages of one sequence. Dropping it gives them back.
@@ -45,6 +50,8 @@ pub struct PageTable {
     pages: Vec<u32>,
     /// Positions stored.
     length: usize,
+    /// The row of the tables of angles that its position 0 takes.
+    angles: u32,
     /// Another branch takes this one's place, and needs what was promised to it.
     replaced: bool,
 }
@@ -88,6 +95,11 @@ pub struct PoolUse {
 impl PagePool {
     /// A pool of `pages` free pages of `page_size` positions.
     pub fn new(pages: usize, page_size: usize) -> Self {
+        Self::with_angles(pages, page_size, None)
+    }
+
+    /// The same for a model whose long sequences take other angles, if they do.
+    pub fn with_angles(pages: usize, page_size: usize, long: Option<LongAngles>) -> Self {
         Self(Rc::new(RefCell::new(Pool {
             page_size,
             // Taken from the end, so page 0 is the first.
@@ -95,6 +107,7 @@ impl PagePool {
             references: vec![0; pages],
             promised: 0,
             retained: None,
+            long,
         })))
     }
 
@@ -106,10 +119,18 @@ impl PagePool {
         let mut pages = Vec::new();
         let mut length = 0;
         let each = capacity.div_ceil(pool.page_size);
-        let shared = (ids.len() / pool.page_size).min(each);
+        // A branch that becomes long evaluates its ids again, on pages of its own.
+        let shared = match pool
+            .long
+            .is_some_and(|long| long.begin_within(ids.len(), capacity))
+        {
+            true => 0,
+            false => (ids.len() / pool.page_size).min(each),
+        };
+        let angles = LongAngles::first_row(pool.long, ids.len());
         let own = each - shared;
         let wanted = shared.saturating_add(own.saturating_mul(branches));
-        if let Some(retained) = &pool.retained {
+        if let Some(retained) = pool.retained.as_ref().filter(|r| r.angles == angles) {
             let same = retained.ids.iter().zip(ids).take_while(|(a, b)| a == b);
             length = same.count().min(ids.len().saturating_sub(1));
         }
@@ -136,6 +157,7 @@ impl PagePool {
             }),
             pages,
             length,
+            angles,
             replaced: false,
         })
     }
@@ -258,6 +280,20 @@ impl PageTable {
         self.length
     }
 
+    /// The row of the tables of angles that position 0 takes.
+    pub fn angles(&self) -> u32 {
+        self.angles
+    }
+
+    /// Forgets all positions if a sequence of `ids` ids takes other angles than those stored.
+    pub fn turn(&mut self, ids: usize) {
+        let angles = LongAngles::first_row(self.family.pool.0.borrow().long, ids);
+        if angles != self.angles {
+            self.rewind(0);
+            self.angles = angles;
+        }
+    }
+
     /// Makes room for `positions` more without storing them; returns the page to copy first, where the
     /// next position falls into a page that others share.
     pub fn prepare(&mut self, positions: usize) -> Result<Option<PageCopy>> {
@@ -322,6 +358,7 @@ impl PageTable {
             family: self.family.clone(),
             pages,
             length: self.length,
+            angles: self.angles,
             replaced: false,
         }
     }
@@ -345,7 +382,8 @@ impl PageTable {
         self.family.total.update(|total| total - used);
         self.family.used.update(|held| held - used);
         let ids = ids[..self.length.min(ids.len())].to_vec();
-        pool.retained = Some(Retained { ids, pages });
+        let angles = self.angles;
+        pool.retained = Some(Retained { ids, pages, angles });
     }
 }
 

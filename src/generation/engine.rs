@@ -10,6 +10,7 @@ use std::{
 };
 
 use super::{
+    angles::LongAngles,
     arguments::Arguments,
     batch::{Capacity, Pending, pack},
     cache::PagePool,
@@ -36,6 +37,8 @@ pub struct EngineParts {
     pub capacity: Capacity,
     /// Its cache.
     pub cache: CacheSpec,
+    /// The angles of long sequences, where they are others.
+    pub long: Option<LongAngles>,
     /// The model's vocabulary.
     pub tokenizer: Tokenizer,
     /// What the model says about itself.
@@ -54,6 +57,8 @@ pub(super) struct Shared {
     pub capacity: Capacity,
     cache: CacheSpec,
     pub pool: PagePool,
+    /// Whether long sequences begin again with other angles, which only the host can see to.
+    turns: bool,
     pub tokenizer: Tokenizer,
     pub model: ModelFacts,
     generation_config: Value,
@@ -103,7 +108,8 @@ impl Engine {
             executor: RefCell::new(Some(parts.executor)),
             capacity: parts.capacity,
             cache,
-            pool: PagePool::new(cache.pages, cache.page_size),
+            turns: parts.long.is_some(),
+            pool: PagePool::with_angles(cache.pages, cache.page_size, parts.long),
             tokenizer: parts.tokenizer,
             model: parts.model,
             generation_config: parts.generation_config,
@@ -261,6 +267,7 @@ impl Shared {
     fn home(&self, plan: &Plan) -> Result<Home> {
         Ok(match self.run_ahead.get() {
             RunAhead::Host => Home::Host("run_ahead"),
+            _ if self.turns => Home::Host("the angles of long sequences"),
             _ => Home::of(plan, self.executor()?.samples()),
         })
     }

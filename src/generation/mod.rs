@@ -2,10 +2,11 @@
 //!
 //! The files in reading order. What a caller writes ([`value`], [`fields`]) is merged and checked
 //! ([`config`]) and becomes a [`plan`] and token ids ([`inputs`]). The loop ([`generate`]) packs rows into
-//! forward passes (`batch`), stores keys and values in pages ([`cache`]), changes scores
+//! forward passes (`batch`), stores keys and values in pages ([`cache`]), turned by [`angles`], changes scores
 //! ([`processors`]), chooses ([`selection`]), ends sequences ([`stopping`]) and shows text
 //! ([`streamer`]). The [`engine`] is what all calls share; [`stats`] counts.
 
+pub mod angles;
 mod arguments;
 mod batch;
 pub mod cache;
@@ -30,6 +31,7 @@ pub mod streamer;
 pub mod tactics;
 pub mod value;
 
+pub use angles::LongAngles;
 pub use arguments::Arguments;
 pub use batch::{Capacity, TapeSize};
 pub use candidates::Speculation;

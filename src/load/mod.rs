@@ -18,7 +18,7 @@ pub use self::{
 use crate::{
     error::{Error, ErrorKind, Result},
     exec::{Allocation, Executor},
-    generation::{Capacity, Engine, EngineParts, ModelFacts, TapeSize},
+    generation::{Capacity, Engine, EngineParts, LongAngles, ModelFacts, TapeSize},
     model::{Graph, GraphOptions, WeightSource},
     ops::{CacheType, WeightId},
     tensor::DType,
@@ -277,6 +277,7 @@ impl Loader {
                 sequences: SEQUENCES,
             },
             cache: graph.cache(self.options.kv_cache, PAGE_SIZE, pages(&graph)),
+            long: long_angles(&graph),
             model: ModelFacts {
                 vocabulary: graph.config.vocabulary,
                 context_length: graph.context_length,
@@ -354,6 +355,13 @@ impl Loader {
         }
         Ok(())
     }
+}
+
+/// The angles of long sequences, where they are others.
+pub fn long_angles(graph: &Graph) -> Option<LongAngles> {
+    let after = graph.original_length()?;
+    let first = graph.angles(after + 1);
+    Some(LongAngles { after, first })
 }
 
 fn pages(graph: &Graph) -> usize {

@@ -2,7 +2,10 @@
 
 use decant::{
     error::ErrorKind,
-    generation::cache::{PageCopy, PagePool, PageTable},
+    generation::{
+        LongAngles,
+        cache::{PageCopy, PagePool, PageTable},
+    },
 };
 
 use crate::support::random::Random;
@@ -330,4 +333,34 @@ fn tables_never_step_on_one_another() {
     assert!(refused > 100, "the pool was never full");
     tables.clear();
     assert!(idle(&pool));
+}
+
+#[test]
+fn a_sequence_that_becomes_long_begins_again() {
+    let long = LongAngles {
+        after: 6,
+        first: 100,
+    };
+    let pool = PagePool::with_angles(16, 4, Some(long));
+    let mut table = pool.table(&[1, 2, 3, 4, 5], 12, 2).unwrap();
+    table.prepare(5).unwrap();
+    table.advance(5);
+    table.turn(6);
+    assert_eq!((table.length(), table.angles()), (5, 0));
+    // Two branches that shared pages need all of theirs for themselves.
+    let mut fork = table.fork();
+    for branch in [&mut table, &mut fork] {
+        branch.turn(7);
+        assert_eq!((branch.length(), branch.angles()), (0, 100));
+        branch.prepare(12).unwrap();
+        branch.advance(12);
+    }
+    drop(fork);
+    table.retain(&[1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    // A short sequence cannot use the keys of a long one, a long one can.
+    let short = pool.table(&[1, 2, 3, 4, 5], 6, 1).unwrap();
+    assert_eq!((short.length(), short.angles()), (0, 0));
+    drop(short);
+    let other = pool.table(&[1, 2, 3, 4, 5, 6, 7, 8], 12, 1).unwrap();
+    assert_eq!((other.length(), other.angles()), (7, 100));
 }

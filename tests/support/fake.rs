@@ -99,6 +99,7 @@ impl Setup {
                 sequences: self.sequences,
             },
             cache,
+            long: None,
             tokenizer: self.tokenizer,
             model: self.facts,
             generation_config: Value::from(self.generation_config),

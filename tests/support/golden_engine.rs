@@ -5,6 +5,7 @@ use std::{fs, rc::Rc};
 use decant::{
     exec::{Allocation, Executor, Reference},
     generation::{Capacity, Engine, EngineParts, ModelFacts, TapeSize, Value},
+    load::long_angles,
     ops::CacheType,
     tokenizer::Tokenizer,
 };
@@ -51,6 +52,7 @@ pub fn engine(name: &str) -> Engine {
             sequences: 4,
         },
         cache,
+        long: long_angles(&graph),
         model: ModelFacts {
             vocabulary: graph.config.vocabulary,
             context_length: graph.context_length,
