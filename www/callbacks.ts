@@ -75,7 +75,8 @@ function functions<F extends (...args: never[]) => unknown>(
     throw optionError(name, `expected a list of functions, found ${describe(list)}`);
   }
   const wrong = list.findIndex((item) => typeof item !== "function");
-  if (wrong < 0) return list;
+  // A copy: what the caller does to the list later changes nothing here.
+  if (wrong < 0) return [...list];
   throw optionError(name, `expected a function at ${wrong}, found ${describe(list[wrong])}`);
 }
 

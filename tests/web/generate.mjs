@@ -185,7 +185,7 @@ for (const worker of [true, false]) {
       const before = (await model.stats()).generations;
       const refusals = {
         unknown: await generate("a", { temprature: 1 }),
-        later: await generate("a", { num_beams: 4 }),
+        refused: await generate("a", { penalty_alpha: 0.6 }),
         nan: await generate("a", { temperature: NaN }),
         infinite: await generate("a", { top_p: -Infinity }),
         bigint: await generate("a", { top_k: 5n }),
@@ -199,7 +199,7 @@ for (const worker of [true, false]) {
         input: await generate(5),
         empty: await generate(""),
         id: await generate([1, 999]),
-        option: await generate("a", {}, { logits_processor: [] }),
+        option: await generate("a", {}, { streamer: [] }),
         signal: await generate("a", {}, { signal: "now" }),
         ids: await refusal(model.forward([1.5])),
         encode: await refusal(model.tokenizer.encode("a", { special: true })),
@@ -223,7 +223,7 @@ for (const worker of [true, false]) {
     const input = (key, field) => [key, "DecantError", "invalid_input", field];
     assert.deepEqual(told, [
       option("unknown", "temprature"),
-      option("later", "num_beams"),
+      option("refused", "penalty_alpha"),
       option("nan", "temperature"),
       option("infinite", "top_p"),
       option("bigint", "top_k"),
@@ -237,7 +237,7 @@ for (const worker of [true, false]) {
       input("input", "input"),
       input("empty", undefined),
       input("id", undefined),
-      option("option", "logits_processor"),
+      option("option", "streamer"),
       option("signal", "signal"),
       input("ids", "ids"),
       option("encode", "special"),

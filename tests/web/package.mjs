@@ -93,7 +93,7 @@ test("gives a page its exports and an error class of its own", async () => {
     };
   });
   assert.deepEqual(answer, {
-    exports: ["DecantError", "load"],
+    exports: ["DecantError", "applyProcessors", "load"],
     error: true,
     name: "DecantError",
     code: "invalid_option",

@@ -148,6 +148,7 @@ export function show(value: unknown): string {
   if (Array.isArray(value)) {
     return typeof value[0] === "string" ? value.map(escape).join("\n") : value.join(", ");
   }
+  if (typeof value === "object") return JSON.stringify(value);
   return String(value);
 }
 

@@ -77,7 +77,13 @@ export class NextToken {
     try {
       let ids: number[] = [];
       const note = (input_ids: Uint32Array) => void (ids = [...input_ids]);
-      const config = { do_sample: false, num_beams: 1, max_new_tokens: 1, output_logits: true };
+      const config = {
+        do_sample: false,
+        num_beams: 1,
+        num_return_sequences: 1,
+        max_new_tokens: 1,
+        output_logits: true,
+      };
       const { logits } = await model.generate(input, config, { logits_processor: [note] }).result;
       this.#seen = { model, ids, logits: logits![0]![0]! };
     } catch (error) {
@@ -156,15 +162,11 @@ function stageItem({ name, args, kept, scores }: ProcessorStep, former: Float32A
     ...(removed > 0 ? [`removes ${plural(removed, "token")} that had ${percentage(mass)}`] : []),
     ...(changed > 0 ? [`changes ${plural(changed, "score")}`] : []),
   ];
-  const value = show(Object.values(args)[0]);
+  const value = show(Object.values(args)[0]).slice(0, 40);
   return element(
     "li",
     {},
-    element(
-      "code",
-      {},
-      `${name} ${typeof Object.values(args)[0] === "object" ? "" : value}`.trim(),
-    ),
+    element("code", {}, `${name} ${value}`.trim()),
     ` ${done.join(", ") || "changes nothing here"}; ${count(kept)} left`,
   );
 }

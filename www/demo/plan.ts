@@ -90,7 +90,7 @@ function stepOf(key: KnobKey, stage: PlanStage[]): PlanStage | undefined {
   return stage.find(({ name }) => name === key);
 }
 
-/** What a step was told. Every step of this version takes one value. */
+/** What a step was told first: the value of the option that it is named after. */
 function valueOf({ args }: PlanStage): unknown {
   return Object.values(args)[0];
 }
