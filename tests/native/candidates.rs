@@ -318,3 +318,20 @@ fn drafts_are_refused_where_they_cannot_be() {
     assert!(refused(Some(&assistant), 1, lookup(json!({}))).contains("one of the two"));
     assert_eq!(fake.forwards(), 0);
 }
+
+/// What an assistant has read is kept as what a model has read is.
+#[test]
+fn an_assistant_remembers_the_beginning_of_the_text() {
+    let (engine, _) = repeating();
+    let (assistant, other) = repeating();
+    let config = json!({"max_new_tokens": 6, "eos_token_id": [], "num_assistant_tokens": 2}).into();
+    let prompt = [3, 1, 4, 2, 6, 5, 3, 1, 4, 2];
+    let rows = || {
+        let before = other.rows();
+        assisted(&engine, &assistant, &prompt, &config);
+        other.rows() - before
+    };
+    let (first, second) = (rows(), rows());
+    assert!(second + 9 <= first, "{first} rows, then {second}");
+    assert_eq!(pages_used(&assistant), 0);
+}

@@ -70,6 +70,24 @@ async function good(model: Model, signal: AbortSignal): Promise<void> {
       prefix_allowed_tokens_fn: (batch_id) => [batch_id],
     },
   );
+  const assistant = await load("./small.gguf", { worker: model });
+  const arguments_ = {
+    assistant_model: assistant,
+    negative_prompt: ["a", [1, 2]],
+    attention_mask: [
+      [0, 1],
+      [1, 1],
+    ],
+  };
+  const searched = await model.generate(["text"], { num_beams: 2, output_scores: true }, arguments_)
+    .result;
+  void [
+    searched.sequences_scores?.[0] satisfies number | undefined,
+    searched.beam_indices?.[0]?.[0] satisfies number | undefined,
+    searched.scores?.[0]?.[0] satisfies Float32Array | undefined,
+    searched.logprobs?.[0]?.[0]?.top_logprobs[0]?.token_id satisfies number | undefined,
+    searched.speculation?.acceptance_rate satisfies number | null | undefined,
+  ];
   const applied = await applyProcessors([1, 2, 3], [0], { top_k: 2 }, { prompt_length: 1 });
   void [applied.scores satisfies Float32Array, applied.steps[0]?.kept satisfies number | undefined];
   void ((await model.stats()).stop_reasons.eos satisfies number | undefined);
@@ -96,6 +114,8 @@ async function bad(model: Model, event: GenerationEvent): Promise<void> {
   model.generate("text", { top_k: "50" });
   // @ts-expect-error a signal is no generation option
   model.generate("text", { signal: new AbortController().signal });
+  // @ts-expect-error an assistant is a loaded model
+  model.generate("text", {}, { assistant_model: "owner/repo" });
   // @ts-expect-error functions come in a list
   model.generate("text", {}, { logits_processor: () => undefined });
   // @ts-expect-error a criterion answers with true or false

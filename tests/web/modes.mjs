@@ -245,7 +245,7 @@ for (const worker of [true, false]) {
 
   test(`a stopped search gives its beams, and an unloaded assistant is missed ${where}`, async () => {
     const stopped = await browser.run(async () => {
-      const generation = model.generate("abc", { num_beams: 2, max_new_tokens: 100 });
+      const generation = model.generate("abc", { num_beams: 2, max_new_tokens: 50 });
       void generation.result;
       generation.stop();
       return { result: await generation.result, used: (await model.stats()).cache_bytes_used };

@@ -180,3 +180,12 @@ impl Assistant {
         }
     }
 }
+
+/// What it has read is kept for a text that begins alike.
+impl Drop for Assistant {
+    fn drop(&mut self) {
+        if let Some(table) = self.track.table.take() {
+            table.retain(&self.track.ids);
+        }
+    }
+}

@@ -119,7 +119,9 @@ impl Plan {
         };
         config.seed.value = seed.or(config.seed.value);
         let beams = config.num_beams.value > 1;
+        let lookup = config.prompt_lookup_num_tokens.value.is_some();
         let strategy = match (beams, seed) {
+            (false, _) if lookup => Strategy::Assisted,
             (false, None) => Strategy::Greedy,
             (false, Some(_)) => Strategy::Sample,
             (true, None) => Strategy::BeamSearch,
