@@ -112,7 +112,8 @@ impl Call<'_> {
         let end = seen.map(|seen| seen.end).max().unwrap_or(0);
         for page in first / page_size..end.div_ceil(page_size) {
             let place = self.step.tables[slot][page] as usize;
-            let keys = layer.keys(place, head, keys);
+            let filled = (end - page * page_size).min(page_size);
+            let keys = layer.keys(place, head, filled, keys);
             let values = layer.values(place, head, values);
             let tiles = queries
                 .chunks_mut(TILE)

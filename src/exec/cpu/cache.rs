@@ -16,7 +16,7 @@ use half::f16;
 
 use super::{
     formats::ROWS,
-    simd::{halves, store8},
+    simd::{finite_halves, halves, store8},
 };
 use crate::{
     error::Result,
@@ -33,7 +33,11 @@ pub struct Layer {
 /// Entries, eight together.
 enum Store {
     F32(Vec<[f32; ROWS]>),
-    F16(Vec<[u8; 2 * ROWS]>),
+    F16 {
+        octets: Vec<[u8; 2 * ROWS]>,
+        /// Whether there was ever an entry that is not finite: others are turned into numbers faster.
+        special: bool,
+    },
 }
 
 impl Layer {
@@ -67,16 +71,17 @@ impl Layer {
         }
     }
 
-    /// A head's keys in a page: for each eight positions, `head_dim` octets. In `numbers` unless they are
-    /// numbers already.
+    /// A head's keys at the first `positions` of a page: for each eight, `head_dim` octets. In `numbers` unless
+    /// they are numbers already.
     pub fn keys<'a>(
         &'a self,
         page: usize,
         head: usize,
+        positions: usize,
         numbers: &'a mut Vec<[f32; ROWS]>,
     ) -> &'a [[f32; ROWS]] {
-        let count = key_octets(&self.spec);
-        let first = (page * self.spec.kv_heads + head) * count;
+        let first = (page * self.spec.kv_heads + head) * key_octets(&self.spec);
+        let count = positions.div_ceil(ROWS) * self.spec.head_dim;
         self.keys.get(first, count, numbers)
     }
 
@@ -104,15 +109,21 @@ impl Store {
     fn new(dtype: CacheType, octets: usize) -> Result<Self> {
         Ok(match dtype {
             CacheType::F32 => Self::F32(super::zeros(octets)?),
-            CacheType::F16 => Self::F16(super::zeros(octets)?),
+            CacheType::F16 => Self::F16 {
+                octets: super::zeros(octets)?,
+                special: false,
+            },
         })
     }
 
     fn set(&mut self, octet: usize, lane: usize, value: f32) {
         match self {
             Self::F32(octets) => octets[octet][lane] = value,
-            Self::F16(octets) => octets[octet][2 * lane..2 * lane + 2]
-                .copy_from_slice(&f16::from_f32(value).to_le_bytes()),
+            Self::F16 { octets, special } => {
+                let half = f16::from_f32(value);
+                *special |= !half.is_finite();
+                octets[octet][2 * lane..2 * lane + 2].copy_from_slice(&half.to_le_bytes());
+            }
         }
     }
 
@@ -124,10 +135,16 @@ impl Store {
     ) -> &'a [[f32; ROWS]] {
         match self {
             Self::F32(octets) => &octets[first..first + count],
-            Self::F16(octets) => {
+            Self::F16 { octets, special } => {
                 numbers.resize(count, [0.0; ROWS]);
-                for (numbers, octet) in numbers.iter_mut().zip(&octets[first..first + count]) {
-                    store8(halves(octet), numbers);
+                let octets = &octets[first..first + count];
+                for (numbers, octet) in numbers.iter_mut().zip(octets) {
+                    let wide = if *special {
+                        halves(octet)
+                    } else {
+                        finite_halves(octet)
+                    };
+                    store8(wide, numbers);
                 }
                 numbers
             }
@@ -138,7 +155,7 @@ impl Store {
         let (range, to) = (from * count..(from + 1) * count, to * count);
         match self {
             Self::F32(octets) => octets.copy_within(range, to),
-            Self::F16(octets) => octets.copy_within(range, to),
+            Self::F16 { octets, .. } => octets.copy_within(range, to),
         }
     }
 }

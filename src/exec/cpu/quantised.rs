@@ -69,7 +69,8 @@ fn quantise(values: &[f32; BLOCK]) -> Block {
     let mut sum = I32x4::splat(0);
     let mut block = Block::default();
     for (quad, vector) in block.quads.iter_mut().zip(vectors) {
-        let shifted = F32x4::load(vector).mul_add(F32x4::splat(inverse), magic);
+        // Rounded after the product, so that a value in the middle becomes the same quant in every build.
+        let shifted = F32x4::load(vector) * F32x4::splat(inverse) + magic;
         *quad = Quad::new(shifted.as_bits().lanes().map(|bits| bits as i8));
         sum = sum.add(shifted.as_bits());
     }

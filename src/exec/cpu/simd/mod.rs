@@ -91,19 +91,26 @@ pub fn store8([low, high]: [F32x4; 2], to: &mut [f32; 8]) {
 /// Eight halves (IEEE, little-endian) as numbers; infinities and NaN stay what they are.
 #[inline(always)]
 pub fn halves(from: &[u8; 16]) -> [F32x4; 2] {
+    let numbers = finite_halves(from);
+    let exponent = I32x4::splat(0x0f80_0000);
+    let words = Bytes::load(from).words();
+    [0, 1].map(|i| {
+        let special = words[i].shl(13).and(exponent).equal(exponent);
+        let bits = special.and(I32x4::splat(0x7f80_0000));
+        numbers[i].as_bits().or(bits).as_f32()
+    })
+}
+
+/// The same for halves that are all finite.
+#[inline(always)]
+pub fn finite_halves(from: &[u8; 16]) -> [F32x4; 2] {
     Bytes::load(from).words().map(|word| {
         // Sign and the rest apart: the exponent's bias differs by 112, which a product mends.
         let sign_and_rest = word
             .shl(16)
             .shr(3)
             .and(I32x4::splat(0x8fff_ffff_u32 as i32));
-        let number = sign_and_rest.as_f32() * F32x4::splat(f32::from_bits((112 + 127) << 23));
-        let exponent = I32x4::splat(0x0f80_0000);
-        let special = sign_and_rest.and(exponent).equal(exponent);
-        number
-            .as_bits()
-            .or(special.and(I32x4::splat(0x7f80_0000)))
-            .as_f32()
+        sign_and_rest.as_f32() * F32x4::splat(f32::from_bits((112 + 127) << 23))
     })
 }
 
