@@ -7,12 +7,13 @@
 //! What a configuration does to the scores of one token can be seen without a model:
 //!
 //! ```
-//! use decant::generation::{apply_processors, Value};
+//! use decant::generation::{Row, Value, apply_processors};
 //!
 //! let config: serde_json::Value = serde_json::from_str(
 //!     r#"{ "do_sample": true, "temperature": 0.5, "top_k": 2 }"#,
 //! )?;
-//! let steps = apply_processors(&[1.0, 3.0, 2.0], &[0], &Value::from(config), 1)?;
+//! let row = Row { ids: &[0], prompt_length: 1, ..Row::default() };
+//! let steps = apply_processors(&[1.0, 3.0, 2.0], row, &Value::from(config))?;
 //!
 //! let names: Vec<_> = steps.iter().map(|step| step.name).collect();
 //! assert_eq!(names, ["temperature", "top_k"]);

@@ -82,7 +82,11 @@ fn compile(root: &Path, module: &Module, options: Options) -> Result<PathBuf, St
         .current_dir(root)
         .env(
             "CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS",
-            format!("-C target-feature={}", module.features),
+            // Kernels name their vectors; making more of plain loops only adds to the download.
+            format!(
+                "-C target-feature={} -C no-vectorize-loops",
+                module.features
+            ),
         )
         .args(["rustc", "--package", "decant", "--lib"])
         .args([
