@@ -53,7 +53,7 @@ export async function load(source: Source, options: LoadOptions = {}): Promise<M
     contextLength: positive(options.contextLength, "contextLength"),
     kvCache: choice(options.kvCache, "kvCache", ["f16", "f32"], "f16"),
     quantize: choice(options.quantize, "quantize", ["q8_0", "q4_0"], null),
-    activations: choice(options.activations, "activations", ["q8_0", "f32"], "q8_0"),
+    activations: choice(options.activations, "activations", ["q8_0", "f32"], "f32"),
     cache: choice(options.cache, "cache", ["opfs", "none"], "opfs"),
   };
   if (wireOptions.device === "webgpu" && options.activations === "q8_0") {

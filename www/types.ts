@@ -53,8 +53,9 @@ export interface LoadOptions {
    */
   quantize?: "q8_0" | "q4_0";
   /**
-   * How activations meet quantised weights on the CPU: `"q8_0"` rounds them to 8 bits in blocks of 32, which is
-   * several times faster; `"f32"` keeps them. On WebGPU they are always f32. Default `"q8_0"`.
+   * How activations meet quantised weights on the CPU: `"f32"` keeps them; `"q8_0"` rounds them to 8 bits in
+   * blocks of 32, which is several times faster and changes the answers of small models. On WebGPU they are
+   * always f32. Default `"f32"`.
    */
   activations?: "q8_0" | "f32";
   /** Where downloads are kept for the next visit: the page's private file system, or nowhere. Default `"opfs"`. */

@@ -91,7 +91,7 @@ test("activations of 8 bits move logits by little, and ids only where two were n
   const browser = await visit();
   await browser.run(async () => {
     globalThis.exact = await loadModel({ device: "cpu", activations: "f32" });
-    globalThis.rounded = await loadModel({ device: "cpu" });
+    globalThis.rounded = await loadModel({ device: "cpu", activations: "q8_0" });
   });
   for (const { name, prompt_ids, ids, gaps } of cases) {
     const { off, found } = await browser.run(
@@ -122,7 +122,13 @@ test("a browser without relaxed SIMD takes the other module, with the same answe
         const ids = Array.from({ length: 40 }, (_, i) => (i * 37) % 256);
         const logits = {};
         for (const quantize of [undefined, "q8_0", "q4_0"]) {
-          const options = { device: "cpu", worker: false, cache: "none", quantize };
+          const options = {
+            device: "cpu",
+            activations: "q8_0",
+            worker: false,
+            cache: "none",
+            quantize,
+          };
           const model = await decant.load("./tiny.gguf", options);
           logits[quantize] = Array.from((await model.forward(ids)).data);
           await model.unload();

@@ -41,7 +41,7 @@ options:
                       '{\"do_sample\": true, \"temperature\": 0.7, \"max_new_tokens\": 64}'
   --explain           print the plan, and generate nothing
   --device NAME       webgpu (default), cpu, or reference (exact and slow)
-  --activations NAME  on the CPU: q8_0 (default: 8 bits where weights are quantised) or f32
+  --activations NAME  on the CPU: f32 (default), or q8_0: 8 bits where weights are quantised
   --kv-cache NAME     f16 (default) or f32
   --quantize NAME     q8_0 or q4_0: make it of matrices of plain numbers while loading
   --context N         positions that can be held
@@ -112,7 +112,7 @@ fn options(mut arguments: lexopt::Parser) -> Outcome<Options> {
         config: Value::Null,
         explain: false,
         device: Device::WebGpu,
-        activations: Activations::Q8,
+        activations: Activations::F32,
         load: LoadOptions::default(),
         prefill: 128,
         decode: 32,

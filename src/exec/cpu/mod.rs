@@ -1,8 +1,9 @@
 //! The CPU executor: the same tapes with vector instructions, natively and as WebAssembly.
 //!
 //! Weights stay in the blocks of their format, eight rows side by side ([`formats`]). Linear layers multiply
-//! them octet by octet with all rows of a step ([`product`]). By default the activations that meet quantised
-//! weights are quantised to 8 bits themselves, as llama.cpp does; [`Activations::F32`] keeps them exact.
+//! them octet by octet with all rows of a step ([`product`]). Activations stay exact by default;
+//! [`Activations::Q8`] quantises those that meet quantised weights to 8 bits, which is several times faster and
+//! changes the answers of small models.
 //!
 //! To give a weight format kernels of its own, add its layout and [`Quants`](formats::Quants) to `formats`, and
 //! an arm to `Weight::panel` and `product::multiply`; until then it is dequantised row by row. A new operation
@@ -40,9 +41,9 @@ use crate::{
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Activations {
     /// Quantised to 8 bits, in blocks of 32 with a scale.
-    #[default]
     Q8,
     /// As they are: weights are turned into numbers, which takes longer.
+    #[default]
     F32,
 }
 
