@@ -73,12 +73,16 @@ impl Headers {
 
     /// Why the headers are not complete.
     pub fn finish(&self) -> Error {
-        let ended = match &self.current {
+        let missing = || Error::internal("a file was not pushed");
+        self.check_ended().err().unwrap_or_else(missing)
+    }
+
+    /// Nothing more comes of the file that is arriving: fails if its header is not complete.
+    pub fn check_ended(&self) -> Result<()> {
+        match &self.current {
             Some((_, Header::Gguf(header))) => header.finish(),
             Some((_, Header::Safetensors(header))) => header.finish(),
             None => Ok(()),
-        };
-        let missing = || Error::internal("a file was not pushed");
-        ended.err().unwrap_or_else(missing)
+        }
     }
 }

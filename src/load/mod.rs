@@ -162,13 +162,16 @@ impl Loader {
     /// The next bytes are the first of file `file`, which has `size` bytes, where that is known.
     ///
     /// # Errors
-    /// `Internal` if there is no such file.
+    /// `InvalidWeights` if the file before has ended inside its header; `Internal` if there is no such file.
     pub fn begin(&mut self, file: usize, size: Option<u64>) -> Result<()> {
         if file >= self.source.count() {
             return Err(Error::internal(format!("there is no file {file}")));
         }
         match &mut self.stage {
-            Stage::Headers(headers) => headers.begin(file, size),
+            Stage::Headers(headers) => {
+                headers.check_ended()?;
+                headers.begin(file, size);
+            }
             Stage::Weights(weights) => weights.current = file,
         }
         Ok(())

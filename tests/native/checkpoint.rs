@@ -1,6 +1,7 @@
 //! Hugging Face checkpoints: the model that their files describe, in either spelling.
 
 use decant::{
+    error::ErrorKind,
     exec::Reference,
     generation::{Prompt, Value},
     load::{LoadOptions, Loader},
@@ -189,21 +190,105 @@ fn a_split_gguf_file_is_one_model() {
     assert!(error.contains("give them all"), "{error}");
 }
 
+/// Where nobody has said how long the files are, only what comes next tells that one has ended.
+#[test]
+fn a_file_that_ends_inside_its_header_is_damaged() {
+    let load = |mut loader: Loader, files: &[Vec<u8>]| {
+        block_on(async {
+            for _ in 0..2 {
+                for (at, file) in files.iter().enumerate() {
+                    loader.begin(at, None)?;
+                    loader.push(file).await?;
+                }
+            }
+            loader.finish().await.map(drop)
+        })
+    };
+    let gguf = golden::split_gguf("llama", 3);
+    let shards = sharded("llama-tied");
+    for at in 0..3 {
+        for length in [0, 5, 100] {
+            let short = |files: &[Vec<u8>]| {
+                let mut files = files.to_vec();
+                files[at].truncate(length);
+                files
+            };
+            let reference = || Box::new(Reference::new());
+            let loader = Loader::checkpoint(reference(), options(), &shards.small()).unwrap();
+            for (loader, files) in [
+                (Loader::gguf(reference(), options(), 3), short(&gguf)),
+                (loader, short(&shards.weights)),
+            ] {
+                let error = load(loader, &files).unwrap_err();
+                let damaged = matches!(error.kind(), ErrorKind::InvalidWeights { .. });
+                assert!(damaged, "file {at} of {length} bytes: {error}");
+                assert!(error.to_string().contains("it was cut short"), "{error}");
+            }
+        }
+    }
+}
+
+/// What the command line prints for the golden checkpoint, or the error.
+fn command_line(arguments: &[&str]) -> Result<String, String> {
+    let mut decant = std::process::Command::new(env!("CARGO_BIN_EXE_decant"));
+    let folder = golden::folder().join("models/llama");
+    let output = decant
+        .arg(arguments[0])
+        .arg(folder)
+        .args(&arguments[1..])
+        .output()
+        .unwrap();
+    match output.status.success() {
+        true => Ok(String::from_utf8(output.stdout).unwrap()),
+        false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+    }
+}
+
+#[test]
+fn the_command_line_prints_several_answers_one_after_the_other() {
+    let run = |answers: usize, explain: &[&str]| {
+        let config = format!(
+            r#"{{ "max_new_tokens": 4, "num_beams": 2, "num_return_sequences": {answers}, "do_sample": false }}"#
+        );
+        let arguments = [
+            "generate",
+            "hello there",
+            "--device",
+            "cpu",
+            "--config",
+            &config,
+        ];
+        command_line(&[&arguments, explain].concat()).unwrap()
+    };
+    let one = run(1, &[]);
+    let two = run(2, &[]);
+    let best = two
+        .strip_prefix("--- answer 1, stopped by max_new_tokens\n")
+        .unwrap_or_else(|| panic!("{two}"));
+    let rest = best.strip_prefix(&one).unwrap_or_else(|| panic!("{two}"));
+    assert!(
+        rest.starts_with("--- answer 2, stopped by max_new_tokens\n"),
+        "{two}"
+    );
+    assert!(run(1, &["--explain"]).contains("\nhome: host, because of "));
+}
+
+#[test]
+fn the_command_line_ignores_no_option() {
+    let refused = |arguments: &[&str], why: &str| {
+        let error = command_line(arguments).unwrap_err();
+        assert!(error.contains(why), "{error}");
+    };
+    for device in ["webgpu", "reference"] {
+        let arguments = ["generate", "a", "--device", device, "--activations", "q8_0"];
+        refused(&arguments, "--activations q8_0 is for --device cpu");
+    }
+    refused(&["generate", "a", "--system", "b"], "add --chat");
+}
+
 #[test]
 fn the_command_line_takes_a_folder() {
-    let run = |arguments: &[&str]| {
-        let mut decant = std::process::Command::new(env!("CARGO_BIN_EXE_decant"));
-        let folder = golden::folder().join("models/llama");
-        let output = decant
-            .arg(arguments[0])
-            .arg(folder)
-            .args(&arguments[1..])
-            .output()
-            .unwrap();
-        let error = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{error}");
-        String::from_utf8(output.stdout).unwrap()
-    };
+    let run = |arguments: &[&str]| command_line(arguments).unwrap();
     let config = r#"{ "max_new_tokens": 5, "do_sample": false }"#;
     let arguments = [
         "generate",

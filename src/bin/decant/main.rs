@@ -5,6 +5,7 @@ mod model;
 use std::{
     error::Error,
     io::{Write, stderr, stdout},
+    iter,
     path::PathBuf,
     process::ExitCode,
     time::Instant,
@@ -36,7 +37,7 @@ MODEL is a .gguf file, a part of a split one, or the folder of a Hugging Face ch
 
 options:
   --chat              the prompt is a user's message; the model's chat template is applied
-  --system TEXT       a system message before it
+  --system TEXT       with --chat: a system message before it
   --config JSON       generation options by their Hugging Face names, such as
                       '{\"do_sample\": true, \"temperature\": 0.7, \"max_new_tokens\": 64}'
   --explain           print the plan, and generate nothing
@@ -155,6 +156,12 @@ fn options(mut arguments: lexopt::Parser) -> Outcome<Options> {
         }
     }
     options.model = model.ok_or("the path of a model is missing; see decant --help")?;
+    if options.activations == Activations::Q8 && !matches!(options.device, Device::Cpu) {
+        return Err("--activations q8_0 is for --device cpu; elsewhere they are f32".into());
+    }
+    if options.system.is_some() && !options.chat {
+        return Err("--system belongs to a chat; add --chat".into());
+    }
     Ok(options)
 }
 
@@ -194,12 +201,23 @@ fn generate(options: &Options) -> Outcome<()> {
     for warning in &generation.plan().warnings {
         eprintln!("warning: {}: {}", warning.field, warning.message);
     }
+    // The tokens of several answers come in turns: then each is printed whole, once all are there.
+    let one = generation.plan().tactics.answers == 1;
     while let Some(event) = block_on(generation.next())? {
-        print!("{}", event.text);
-        stdout().flush()?;
+        if one {
+            print!("{}", event.text);
+            stdout().flush()?;
+        }
     }
     let output = generation.finish()?;
-    println!();
+    let reasons: Vec<_> = output.stop_reasons.iter().map(|r| r.name()).collect();
+    if one {
+        println!();
+    } else {
+        for (i, (text, reason)) in iter::zip(&output.texts, &reasons).enumerate() {
+            println!("--- answer {}, stopped by {reason}\n{text}", i + 1);
+        }
+    }
     let rate = |rate: Option<f64>| rate.map_or("-".into(), |rate| format!("{rate:.1}"));
     writeln!(
         stderr(),
@@ -209,7 +227,7 @@ fn generate(options: &Options) -> Outcome<()> {
         rate(output.timings.prefill_tokens_per_second()),
         output.usage.completion_tokens,
         rate(output.timings.decode_tokens_per_second()),
-        output.stop_reasons[0].name(),
+        reasons.join(", "),
     )?;
     Ok(())
 }
@@ -227,6 +245,12 @@ fn describe(plan: &Plan) -> String {
     });
     lines.extend(stages);
     lines.push(format!("selection: {}", plan.selection.name()));
+    let reason = plan.home.reason();
+    lines.push(format!(
+        "home: {}{}",
+        plan.home.name(),
+        reason.map_or(String::new(), |reason| format!(", because of {reason}"))
+    ));
     lines.extend(plan.stopping.iter().map(|rule| {
         format!(
             "stops by: {} = {} ({})",
@@ -275,7 +299,7 @@ fn bench(options: &Options) -> Outcome<()> {
             .map(|i| first + i % 1000)
             .collect(),
     );
-    let config = serde_json::json!({ "max_new_tokens": options.decode + 1, "eos_token_id": null });
+    let config = serde_json::json!({ "max_new_tokens": options.decode + 1, "eos_token_id": [] });
     let config = Value::from(&config);
     for run in ["warm-up", "run 1", "run 2", "run 3"] {
         let mut generation = engine.generate_prompts(std::slice::from_ref(&prompt), &config)?;
