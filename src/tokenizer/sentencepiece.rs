@@ -22,6 +22,11 @@ use crate::error::Result;
 
 const SPACE: &str = "▁";
 
+/// The most bytes of an ordinary token. The ways to cut a token, and the memory that they take, grow with the
+/// square of its length; a file that lies about its tokens must cost neither. SentencePiece's trainer stops at
+/// 16 characters, which are 64 bytes at most.
+const LONGEST: usize = 512;
+
 /// The ids that a file means when it does not say: those of SentencePiece's own trainer.
 pub(super) fn with_defaults(mut v: Vocabulary) -> Vocabulary {
     for (id, default) in [(&mut v.unknown, 0), (&mut v.bos, 1), (&mut v.eos, 2)] {
@@ -101,6 +106,13 @@ fn merges(v: &Vocabulary, kinds: &[TokenKind], vocab: &bpe::Vocab) -> Result<bpe
         .zip(kinds)
         .filter(|(_, kind)| **kind == TokenKind::Normal)
     {
+        if token.len() > LONGEST {
+            return Err(invalid(format!(
+                "tokenizer.ggml.tokens: a token has {} bytes, allowed are {LONGEST}; it begins with {:?}",
+                token.len(),
+                token.chars().take(16).collect::<String>()
+            )));
+        }
         let begun = pairs.len();
         for (at, _) in token.char_indices().skip(1) {
             let (left, right) = token.split_at(at);

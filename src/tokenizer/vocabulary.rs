@@ -43,7 +43,8 @@ pub struct Vocabulary {
     pub unknown: Option<u32>,
     /// `tokenizer.ggml.padding_token_id`.
     pub padding: Option<u32>,
-    /// `tokenizer.ggml.add_bos_token`; absent means what the pre-tokeniser's family does.
+    /// `tokenizer.ggml.add_bos_token`; absent means what the pre-tokeniser's family
+    /// does, and yes for a SentencePiece model.
     pub add_bos: Option<bool>,
     /// `tokenizer.ggml.add_eos_token`; absent means no.
     pub add_eos: Option<bool>,

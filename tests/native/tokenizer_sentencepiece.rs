@@ -214,6 +214,22 @@ fn the_special_tokens_of_phi_3_swallow_white_space() {
     assert_eq!(encode("phi3", "</s> a"), [2, 4]);
 }
 
+/// The ways to cut a token grow with the square of its length.
+#[test]
+fn a_token_that_is_too_long_is_refused() {
+    let with = |length: usize| {
+        let letters = "ab".repeat(length / 2);
+        Tokenizer::from_vocabulary(small(&[("a", 0.0), ("b", 0.0), (&letters, 0.0)]))
+    };
+    assert!(with(512).is_ok());
+    let error = with(514).err().unwrap();
+    assert_eq!(*error.kind(), ErrorKind::InvalidTokenizer, "{error}");
+    assert!(
+        error.to_string().contains("514 bytes, allowed are 512"),
+        "{error}"
+    );
+}
+
 #[test]
 fn scores_that_do_not_fit_are_refused() {
     type Case<'a> = (&'a str, &'a dyn Fn(&mut Vocabulary));
