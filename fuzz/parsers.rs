@@ -4,26 +4,19 @@
 //! The tests replay the seeds through the same functions.
 
 use decant::{
+    error::Result,
     load::vocabulary,
     model::{Graph, GraphOptions, describe},
     tokenizer::Tokenizer,
     weights::{Format, Index, Metadata, TensorStream, gguf, safetensors},
 };
 
-/// A GGUF file: its header cut in two, its tensors, its vocabulary and its model.
+/// A GGUF file: its header in pieces, its tensors, its vocabulary and its model.
 pub fn gguf(data: &[u8]) {
-    let cut = data.len() * usize::from(data.first().copied().unwrap_or(0)) / 256;
-    let (first, second) = data.split_at(cut);
     let mut header = gguf::Header::new(Some(data.len() as u64));
-    let found = match header.push(first) {
-        Ok(Some((index, used))) => Some((index, used)),
-        Ok(None) => match header.push(second) {
-            Ok(Some((index, used))) => Some((index, cut + used)),
-            _ => None,
-        },
-        Err(_) => None,
+    let Some((index, used)) = in_pieces(data, |piece| header.push(piece)) else {
+        return;
     };
-    let Some((index, used)) = found else { return };
     tensors(&index, &data[used..]);
     if let Ok(vocabulary) = vocabulary(&index.metadata)
         && let Ok(tokenizer) = Tokenizer::from_vocabulary(vocabulary)
@@ -37,8 +30,22 @@ pub fn gguf(data: &[u8]) {
 pub fn safetensors(data: &[u8]) {
     let _ = safetensors::Shards::from_json(data);
     let mut header = safetensors::Header::new(Some(data.len() as u64));
-    if let Ok(Some((index, used))) = header.push(data) {
+    if let Some((index, used)) = in_pieces(data, |piece| header.push(piece)) {
         tensors(&index, &data[used..]);
+    }
+}
+
+/// The header that `push` reads from `data`, and its length. The data comes in two pieces; the last byte says
+/// where they part, as the first ones are the same in all files that get far.
+fn in_pieces(
+    data: &[u8],
+    mut push: impl FnMut(&[u8]) -> Result<Option<(Index, usize)>>,
+) -> Option<(Index, usize)> {
+    let cut = data.len() * usize::from(data.last().copied().unwrap_or(0)) / 256;
+    let (first, second) = data.split_at(cut);
+    match push(first).ok()? {
+        Some(found) => Some(found),
+        None => push(second).ok()?.map(|(index, used)| (index, cut + used)),
     }
 }
 
