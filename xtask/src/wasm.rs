@@ -80,6 +80,9 @@ fn compile(root: &Path, module: &Module, options: Options) -> Result<PathBuf, St
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo
         .current_dir(root)
+        // Either would replace what follows, and the vectors of the kernels would be gone without a word.
+        .env_remove("RUSTFLAGS")
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .env(
             "CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS",
             // Kernels name their vectors; making more of plain loops only adds to the download.
