@@ -40,7 +40,9 @@ use crate::{
 /// How activations meet quantised weights.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Activations {
-    /// Quantised to 8 bits, in blocks of 32 with a scale.
+    /// Quantised to 8 bits, in blocks of 32 with a scale. That loses something whatever computes it: an
+    /// emulation in PyTorch, on the input of every linear layer, has the same errors (the logits of SmolLM2 135M
+    /// off by 0.12, 0.12 and 0.37 in the root mean square after three prompts) and the same wrong text.
     Q8,
     /// As they are: weights are turned into numbers, which takes longer.
     #[default]
