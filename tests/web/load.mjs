@@ -110,6 +110,8 @@ test("what cannot be a model is refused before anything is fetched", async () =>
       strangers: [file("a.gguf"), file("b.gguf")],
       fewer: [file("a-00001-of-00003.gguf"), file("a-00002-of-00003.gguf")],
       name: "model",
+      relative: "models/x.gguf",
+      revision: "models/x.gguf@v1",
       number: 5,
       nothing: undefined,
       address: "http://",

@@ -62,12 +62,17 @@ export async function open(
   }
   const version = versionOf(response);
   const keeper = options.keep ? await store?.begin(url, version) : undefined;
-  const pieces = split(named(url, response.body));
+  const { body } = response;
+  const pieces = split(named(url, body));
   return {
     stage: "download",
     total: version.size,
     pieces: complete(url, version.size, keeper === undefined ? pieces : written(keeper, pieces)),
-    done: async (good) => (good ? keeper?.commit() : keeper?.discard()),
+    done: async (good) => {
+      // Reading ends the download of what was begun; what nobody began to read is still on its way.
+      if (!body.locked) void body.cancel().catch(() => {});
+      await (good ? keeper?.commit() : keeper?.discard());
+    },
   };
 }
 

@@ -47,28 +47,41 @@ export async function feed(
     return bytes;
   };
   let good = false;
+  let loader: Loader | undefined;
   try {
     const wanted = JSON.stringify({
       ...options.load,
       name: source.kind === "checkpoint" ? source.name : "",
     });
-    let loader: Loader;
-    let places: Place[];
+    let files: Opener[];
     if (source.kind === "gguf") {
-      places = source.files;
+      const places = source.files;
       loader = await engine.wait((engine) => engine.Loader.gguf(wanted, places.length));
+      files = places.map((place) => async (keep) => (await openPlace(place, keep, false))!);
     } else {
-      const folder = new Folder(source.folder, (place) => openPlace(place, true, true));
-      loader = await checkpoint(engine, wanted, folder);
-      const names = JSON.parse(engine.run(() => loader.files())) as string[];
-      places = names.map((name) => folder.required(name));
+      const folder = new Folder(source.folder, (place, keep) => openPlace(place, keep, true));
+      const made = (loader = await checkpoint(engine, wanted, folder));
+      const names = JSON.parse(engine.run(() => made.files())) as string[];
+      files = names.map((name) => (keep) => folder.required(name, keep));
     }
-    const must = async (place: Place, keep: boolean) => (await openPlace(place, keep, false))!;
-    const model = await weights(engine, loader, places, must, options);
+    const model = await weights(engine, loader, files, options);
     good = true;
     return model;
   } finally {
+    free(engine, loader);
     for (const bytes of opened) await bytes.done(good);
+  }
+}
+
+/** Opens a file of the weights; the argument says whether a download is kept. */
+type Opener = (keep: boolean) => Promise<Bytes>;
+
+/** Gives back what a load that failed holds on the device, now rather than when garbage is collected. */
+function free(engine: Engine, loader: Loader | undefined): void {
+  try {
+    engine.run(() => loader?.free());
+  } catch {
+    // A dead engine holds nothing that it could give back.
   }
 }
 
@@ -97,15 +110,14 @@ async function checkpoint(engine: Engine, wanted: string, folder: Folder): Promi
 async function weights(
   engine: Engine,
   loader: Loader,
-  places: Place[],
-  openPlace: (place: Place, keep: boolean) => Promise<Bytes>,
+  files: Opener[],
   { signal, progress }: FeedOptions,
 ): Promise<WasmModel> {
   const sizes: (number | null)[] = [];
-  const several = places.length > 1;
+  const several = files.length > 1;
   if (several) {
-    for (const [i, place] of places.entries()) {
-      const { total, pieces } = await openPlace(place, false);
+    for (const [i, openFile] of files.entries()) {
+      const { total, pieces } = await openFile(false);
       sizes.push(total);
       engine.run(() => loader.begin(i, total ?? undefined));
       for await (const piece of pieces) {
@@ -116,8 +128,8 @@ async function weights(
   }
   const known = sizes.reduce((sum: number | null, size) => add(sum, size), 0);
   let loaded = 0;
-  for (const [i, place] of places.entries()) {
-    const { stage, total, pieces } = await openPlace(place, true);
+  for (const [i, openFile] of files.entries()) {
+    const { stage, total, pieces } = await openFile(true);
     if (several && total !== sizes[i]) {
       throw new DecantError("network", "a file of the model changed while it was being loaded");
     }
@@ -145,27 +157,26 @@ function add(sum: number | null, size: number | null): number | null {
 /** The files of a checkpoint, by name. */
 class Folder {
   readonly #folder: string | Record<string, Blob>;
-  readonly #open: (place: Place) => Promise<Bytes | undefined>;
+  readonly #open: (place: Place, keep: boolean) => Promise<Bytes | undefined>;
 
   constructor(
     folder: string | Record<string, Blob>,
-    open: (place: Place) => Promise<Bytes | undefined>,
+    open: (place: Place, keep: boolean) => Promise<Bytes | undefined>,
   ) {
     this.#folder = folder;
     this.#open = open;
   }
 
-  /** Where the file is, which must be there. */
-  required(name: string): Place {
-    const place = this.#place(name);
-    if (place === undefined) throw this.missing(name);
-    return place;
+  /** Opens a file that must be there. */
+  async required(name: string, keep: boolean): Promise<Bytes> {
+    const bytes = await this.#find(name, keep);
+    if (bytes === undefined) throw this.missing(name);
+    return bytes;
   }
 
   /** A small file's bytes; nothing if there is no such file. */
   async read(name: string): Promise<Uint8Array | undefined> {
-    const place = this.#place(name);
-    const bytes = place && (await this.#open(place));
+    const bytes = await this.#find(name, true);
     if (bytes === undefined) return undefined;
     const parts: Uint8Array<ArrayBuffer>[] = [];
     let length = 0;
@@ -186,6 +197,11 @@ class Folder {
       `source: ${where} has no ${name}; a checkpoint needs config.json, tokenizer.json and model.safetensors, or its index and parts (a GGUF file is named itself, as in owner/repo/file.gguf)`,
       "source",
     );
+  }
+
+  async #find(name: string, keep: boolean): Promise<Bytes | undefined> {
+    const place = this.#place(name);
+    return place && this.#open(place, keep);
   }
 
   #place(name: string): Place | undefined {

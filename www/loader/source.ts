@@ -6,6 +6,7 @@ import type { Place, WireSource } from "../protocol.js";
 
 /** `owner/repo`, `@revision`, `/path`. */
 const HUB_ID = /^([\w.-]+\/[\w.-]+)(?:@([^/@]+))?(?:\/(.+))?$/;
+const GGUF = /\.gguf$/i;
 /** The end of the name of a part of a split GGUF file. */
 const SPLIT = /-(\d{5})-of-(\d{5})\.gguf$/i;
 const CHECKPOINT = /\.(?:safetensors|json)$/i;
@@ -36,6 +37,11 @@ export function parseSource(source: unknown, hub: URL): WireSource {
     );
   }
   const [, repository, revision = "main", path = ""] = match;
+  if (path === "" && GGUF.test(repository!)) {
+    throw sourceError(
+      `${describe(source)} names a file but no repository; write owner/repo/file.gguf, or begin a relative URL with "./"`,
+    );
+  }
   const base = hub.href.endsWith("/") ? hub.href : `${hub.href}/`;
   const file = path.split("/").map(encodeURIComponent).join("/");
   const url = new URL(`${repository}/resolve/${encodeURIComponent(revision)}/${file}`, base);
@@ -47,8 +53,11 @@ export function parseSource(source: unknown, hub: URL): WireSource {
 function fromUrl(url: URL): WireSource {
   const { pathname } = url;
   if (pathname.endsWith("/")) {
-    const name = decodeURIComponent(pathname.split("/").at(-2) ?? "");
-    return { kind: "checkpoint", folder: url.href, name };
+    return {
+      kind: "checkpoint",
+      folder: url.href,
+      name: decoded(pathname.split("/").at(-2) ?? ""),
+    };
   }
   if (CHECKPOINT.test(pathname)) {
     throw sourceError(
@@ -71,6 +80,15 @@ function fromUrl(url: URL): WireSource {
   return { kind: "gguf", files };
 }
 
+/** A segment of a path as people read it; as it is where its percent signs mean nothing. */
+function decoded(segment: string): string {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return segment;
+  }
+}
+
 /** Blobs: one or the parts of a GGUF file, or the files of a checkpoint. */
 function fromFiles(list: readonly unknown[]): WireSource {
   const names = new Map<string, Blob>();
@@ -82,7 +100,7 @@ function fromFiles(list: readonly unknown[]): WireSource {
     return item;
   });
   if (blobs.length === 0) throw sourceError("the list of files is empty");
-  const gguf = blobs.filter((blob) => /\.gguf$/i.test(nameOf(blob)));
+  const gguf = blobs.filter((blob) => GGUF.test(nameOf(blob)));
   if (gguf.length === 0 && names.has("config.json")) {
     return { kind: "checkpoint", folder: Object.fromEntries(names), name: "" };
   }
