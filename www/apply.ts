@@ -2,9 +2,9 @@
 
 import type { GenerationConfig } from "./config.js";
 import { Engine } from "./engine.js";
-import { optionError } from "./errors.js";
-import { plainConfig, plainIds } from "./model.js";
-import { describe, knownKeys } from "./plain.js";
+import { inputError, optionError } from "./errors.js";
+import { plainConfig } from "./model.js";
+import { describe, knownKeys, plainIds, plainNumbers } from "./plain.js";
 import type { AppliedProcessors, ApplyOptions, ProcessorStep } from "./types.js";
 
 const OPTIONS: readonly (keyof ApplyOptions)[] = ["prompt_length", "unconditional_scores"];
@@ -22,10 +22,12 @@ export async function applyProcessors(
   options: ApplyOptions = {},
 ): Promise<AppliedProcessors> {
   knownKeys(options, OPTIONS, "applyProcessors");
+  const floats = (values: unknown, name: string) =>
+    plainNumbers(values, (message) => optionError(name, message));
   const row = floats(scores, "scores");
-  const ids = Uint32Array.from(plainIds(input_ids, "input_ids"));
+  const ids = plainIds(input_ids, (message) => inputError("input_ids", message));
   const { prompt_length = ids.length, unconditional_scores } = options;
-  if (!Number.isInteger(prompt_length) || prompt_length < 0) {
+  if (!Number.isInteger(prompt_length) || prompt_length < 0 || prompt_length > ids.length) {
     throw optionError(
       "prompt_length",
       `expected an integer from 0 to ${ids.length}, found ${describe(prompt_length)}`,
@@ -47,15 +49,4 @@ export async function applyProcessors(
       applied.free();
     }
   });
-}
-
-/** A copy of `values` as floats; what is not a number, NaN excepted, is refused. */
-function floats(values: unknown, name: string): Float32Array {
-  if (Array.isArray(values) || (ArrayBuffer.isView(values) && !(values instanceof DataView))) {
-    const list = Array.from(values as ArrayLike<unknown>);
-    const wrong = list.findIndex((value) => typeof value !== "number");
-    if (wrong < 0) return Float32Array.from(list as number[]);
-    throw optionError(name, `expected a number at ${wrong}, found ${describe(list[wrong])}`);
-  }
-  throw optionError(name, `expected a list of numbers, found ${describe(values)}`);
 }

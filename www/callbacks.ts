@@ -6,7 +6,7 @@
  */
 
 import { optionError } from "./errors.js";
-import { describe } from "./plain.js";
+import { describe, plainIds, plainNumbers } from "./plain.js";
 import type { Answer, Functions, Question } from "./protocol.js";
 import type { GenerateOptions } from "./types.js";
 
@@ -44,7 +44,9 @@ export class Callbacks {
       case "logits_processor": {
         const { index, sequence, scores } = question;
         const made = await this.#processors[index]!(input_ids, scores, sequence);
-        return checkedScores(made ?? scores, `logits_processor[${index}]`);
+        return plainNumbers(made ?? scores, (message) =>
+          optionError("logits_processor", `function ${index} returned a wrong value: ${message}`),
+        );
       }
       case "stopping_criteria": {
         const { index, sequence, scores } = question;
@@ -56,7 +58,9 @@ export class Callbacks {
         );
       }
       case "prefix_allowed_tokens_fn":
-        return checkedIds(await this.#allowed!(question.batch_id, input_ids));
+        return plainIds(await this.#allowed!(question.batch_id, input_ids), (message) =>
+          optionError("prefix_allowed_tokens_fn", `returned a wrong value: ${message}`),
+        );
     }
   }
 }
@@ -78,36 +82,4 @@ function functions<F extends (...args: never[]) => unknown>(
   // A copy: what the caller does to the list later changes nothing here.
   if (wrong < 0) return [...list];
   throw optionError(name, `expected a function at ${wrong}, found ${describe(list[wrong])}`);
-}
-
-/** The scores as an array of their own, so that moving them takes nothing from the caller. */
-function checkedScores(scores: unknown, what: string): Float32Array {
-  const name = "logits_processor";
-  if (!Array.isArray(scores) && !(ArrayBuffer.isView(scores) && !(scores instanceof DataView))) {
-    throw optionError(name, `${what} returned ${describe(scores)}, allowed: a list of scores`);
-  }
-  const list = scores as unknown as ArrayLike<unknown>;
-  if (Array.isArray(scores)) {
-    const wrong = scores.findIndex((score) => typeof score !== "number");
-    if (wrong >= 0) {
-      const found = describe(scores[wrong]);
-      throw optionError(name, `${what} returned ${found} at ${wrong}, allowed: numbers`);
-    }
-  } else if (typeof list[0] === "bigint") {
-    throw optionError(name, `${what} returned ${describe(scores)}, allowed: a list of numbers`);
-  }
-  return Float32Array.from(list as ArrayLike<number>);
-}
-
-function checkedIds(ids: unknown): Uint32Array {
-  const name = "prefix_allowed_tokens_fn";
-  if (!Array.isArray(ids) && !(ids instanceof Uint32Array) && !(ids instanceof Int32Array)) {
-    throw optionError(name, `returned ${describe(ids)}, allowed: a list of token ids`);
-  }
-  const list: unknown[] = Array.from(ids as ArrayLike<unknown>);
-  const wrong = list.findIndex(
-    (id) => !Number.isInteger(id) || (id as number) < 0 || (id as number) >= 2 ** 32,
-  );
-  if (wrong < 0) return Uint32Array.from(list as number[]);
-  throw optionError(name, `returned ${describe(list[wrong])} at ${wrong}, allowed: token ids`);
 }

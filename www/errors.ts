@@ -55,6 +55,11 @@ export function optionError(field: string, message: string): DecantError {
   return new DecantError("invalid_option", `${field}: ${message}`, field);
 }
 
+/** A prompt, or a part of one, that cannot be used; the message begins with its name. */
+export function inputError(field: string, message: string): DecantError {
+  return new DecantError("invalid_input", `${field}: ${message}`, field);
+}
+
 /** An error on its way between threads, which copy plain data and lose classes. */
 export interface WireError {
   /** A code of this package, or null for an error that is not ours: `name` says which. */

@@ -46,8 +46,7 @@ export async function load(source: Source, options: LoadOptions = {}): Promise<M
   checkSignal(signal);
   checkFunction(onProgress, "onProgress");
   checkFunction(fetch, "fetch");
-  const place = options.worker instanceof Model ? options.worker : null;
-  const inWorker = place ?? choice(options.worker, "worker", [true, false], true);
+  const place = workerOf(options.worker);
   const wireOptions: WireLoadOptions = {
     device: choice(options.device, "device", ["auto", "webgpu", "cpu"], "auto"),
     contextLength: positive(options.contextLength, "contextLength"),
@@ -62,7 +61,7 @@ export async function load(source: Source, options: LoadOptions = {}): Promise<M
   const wireSource = parseSource(source, hubUrl(options.hub));
   signal?.throwIfAborted();
 
-  const connection = await open(inWorker);
+  const connection = await open(place);
   const fetchPort = fetch === undefined ? null : serveFetch(fetch);
   const loading = connection.load(wireSource, wireOptions, fetchPort, onProgress);
   try {
@@ -98,6 +97,12 @@ function choice<T, F>(value: unknown, name: string, allowed: readonly T[], fallb
   if (allowed.includes(value as T)) return value as T;
   const list = allowed.map((item) => JSON.stringify(item)).join(", ");
   throw optionError(name, `expected one of ${list}; found ${describe(value)}`);
+}
+
+function workerOf(value: unknown): boolean | Model {
+  if (value === undefined) return true;
+  if (typeof value === "boolean" || value instanceof Model) return value;
+  throw optionError("worker", `expected true, false or a loaded model; found ${describe(value)}`);
 }
 
 function positive(value: unknown, name: string): number | null {

@@ -3,8 +3,8 @@
 import { Callbacks } from "./callbacks.js";
 import type { GenerationConfig } from "./config.js";
 import type { Connection } from "./connection.js";
-import { DecantError, optionError } from "./errors.js";
-import { describe, knownKeys, plain, type Plain } from "./plain.js";
+import { inputError, optionError } from "./errors.js";
+import { describe, knownKeys, plain, plainIds, type Plain } from "./plain.js";
 import type { Loaded } from "./protocol.js";
 import { Generation } from "./stream.js";
 import type {
@@ -99,7 +99,7 @@ export class Model {
 
   /** The logits of every position of `ids`, computed without touching any generation. */
   async forward(ids: readonly number[]): Promise<Logits> {
-    return this.#connection.call("forward", plainIds(ids, "ids"));
+    return this.#connection.call("forward", inputIds(ids));
   }
 
   /** What the model has done since it was loaded. */
@@ -139,7 +139,7 @@ export class Tokenizer {
   ): Promise<string> {
     knownKeys(options, ["skip_special_tokens"], "decode");
     const skip = flag(options.skip_special_tokens, "skip_special_tokens", false);
-    return this.#connection.call("decode", plainIds(ids, "ids"), skip);
+    return this.#connection.call("decode", inputIds(ids), skip);
   }
 
   /** How many tokens a prompt of `text` has. */
@@ -173,11 +173,7 @@ export function plainConfig(config: unknown): Plain {
 
 function plainInput(input: unknown, name = "input"): Plain {
   if (typeof input !== "string" && !Array.isArray(input) && !ArrayBuffer.isView(input)) {
-    throw new DecantError(
-      "invalid_input",
-      `${name}: expected text, messages or token ids, found ${describe(input)}`,
-      name,
-    );
+    throw inputError(name, `expected text, messages or token ids, found ${describe(input)}`);
   }
   return plain(input, name);
 }
@@ -196,28 +192,11 @@ function plainArguments({ negative_prompt, attention_mask }: GenerateOptions): P
 
 function plainText(text: unknown, name: string): string {
   if (typeof text === "string") return text;
-  throw new DecantError("invalid_input", `${name}: expected text, found ${describe(text)}`, name);
+  throw inputError(name, `expected text, found ${describe(text)}`);
 }
 
-/** `ids` as a list of token ids. */
-export function plainIds(ids: unknown, name: string): number[] {
-  const list: unknown[] | undefined =
-    Array.isArray(ids) || ArrayBuffer.isView(ids)
-      ? Array.from(ids as unknown as ArrayLike<unknown>)
-      : undefined;
-  const wrong = list === undefined ? ids : list.find((id) => !isId(id));
-  if (list === undefined || !list.every(isId)) {
-    throw new DecantError(
-      "invalid_input",
-      `${name}: expected a list of token ids, found ${describe(wrong)}`,
-      name,
-    );
-  }
-  return list;
-}
-
-function isId(value: unknown): value is number {
-  return Number.isInteger(value) && (value as number) >= 0 && (value as number) < 2 ** 32;
+function inputIds(ids: unknown): number[] {
+  return Array.from(plainIds(ids, (message) => inputError("ids", message)));
 }
 
 function flag(value: unknown, name: string, fallback: boolean): boolean {

@@ -55,6 +55,42 @@ export function plain(value: unknown, path: string, depth = DEPTH): Plain {
   return copy;
 }
 
+/** A copy of a list of numbers, NaN and the infinities among them, as floats. */
+export function plainNumbers(values: unknown, refuse: Refuse): Float32Array<ArrayBuffer> {
+  const good = (item: unknown) => typeof item === "number";
+  return new Float32Array(checked(values, "numbers", good, refuse));
+}
+
+/** A copy of a list of token ids. */
+export function plainIds(values: unknown, refuse: Refuse): Uint32Array<ArrayBuffer> {
+  const good = (item: unknown) =>
+    Number.isInteger(item) && (item as number) >= 0 && (item as number) < 2 ** 32;
+  return new Uint32Array(checked(values, "token ids", good, refuse));
+}
+
+/** Makes an error of what is wrong. */
+type Refuse = (message: string) => Error;
+
+/** `values`, which must be a list, an array or anything like one, of good items. */
+function checked(
+  values: unknown,
+  what: string,
+  good: (item: unknown) => boolean,
+  refuse: Refuse,
+): ArrayLike<number> {
+  const list = (typeof values === "object" ? values : null) as ArrayLike<unknown> | null;
+  if (list === null || !Number.isInteger(list.length) || list.length < 0) {
+    throw refuse(`expected a list of ${what}, found ${describe(values)}`);
+  }
+  // A loop by number visits holes, too.
+  for (let at = 0; at < list.length; at += 1) {
+    if (!good(list[at])) {
+      throw refuse(`expected a list of ${what}, found ${describe(list[at])} at ${at}`);
+    }
+  }
+  return list as ArrayLike<number>;
+}
+
 /** `value` in a few words, for a message. */
 export function describe(value: unknown): string {
   switch (typeof value) {

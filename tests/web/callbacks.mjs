@@ -94,7 +94,7 @@ for (const worker of [true, false]) {
         "abc",
         { max_new_tokens: 3, num_beams: 2 },
         {
-          prefix_allowed_tokens_fn: async () => [72, 73],
+          prefix_allowed_tokens_fn: async () => ({ length: 2, 0: 72, 1: 73 }),
           stopping_criteria: [(ids) => ids.length === 5],
         },
       );
@@ -243,6 +243,8 @@ test("applyProcessors runs a config's chain stage by stage, without a model", as
       await refusal([1, 2], [], { top_q: 2 }),
       await refusal([1, 2], [], { top_p: NaN }),
       await refusal([1, 2], [], {}, { prompt_length: 1.5 }),
+      await refusal([1, 2], [0], {}, { prompt_length: 2 }),
+      await refusal([1, 2], [0], {}, { prompt_length: 2 ** 32 }),
       await refusal([1, 2], [], {}, { prompt: 1 }),
       await refusal([1, 2], [], { guidance_scale: 2 }),
     ];
@@ -272,7 +274,7 @@ test("applyProcessors runs a config's chain stage by stage, without a model", as
     "invalid_option top_p",
     "invalid_option top_q",
     "invalid_option top_p",
-    "invalid_option prompt_length",
+    ...Array(3).fill("invalid_option prompt_length"),
     "invalid_option prompt",
     "invalid_input undefined",
   ]);
