@@ -136,6 +136,14 @@ test("the next token is shown before and after the processors", async () => {
     [...Array(3).fill(false), ...Array(7).fill(true)],
   );
   assert.match(await page.textContent("#next-token-stages"), /top_k 3 removes 255 tokens/);
+
+  // Settings that are refused have no table; it comes back with settings that are not.
+  await page.fill("#knob-top_p", "7");
+  await page.waitForSelector("#next-token-result", { state: "hidden" });
+  assert.match(await page.textContent("#next-token-words"), /top_p.*7/);
+  await page.fill("#knob-top_p", "1");
+  await page.waitForSelector("#next-token-result:not([hidden])");
+  assert.match(await page.textContent("#next-token-words"), /: 3 of 258 tokens/);
   await close();
 });
 

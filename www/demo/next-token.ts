@@ -42,6 +42,8 @@ export class NextToken {
   readonly #look = byId<HTMLButtonElement>("next-token-look");
   #seen: Seen | null = null;
   #turn = 0;
+  /** Whether the scores are on their way. */
+  #asking = false;
 
   constructor(now: () => Now) {
     this.#now = now;
@@ -52,26 +54,29 @@ export class NextToken {
   async refresh(): Promise<void> {
     const turn = ++this.#turn;
     const { model, explained, busy } = this.#now();
-    this.#look.disabled = model === null || busy;
+    this.#look.disabled = model === null || busy || this.#asking;
     if (this.#seen !== null && this.#seen.model !== model) this.#clear("");
     const seen = this.#seen;
-    if (seen === null || explained === null || "error" in explained) return;
+    if (seen === null || explained === null) return;
     try {
+      if ("error" in explained) throw explained.error;
       const config = configOf(explained.plan.values);
       const { steps } = await applyProcessors(seen.logits, seen.ids, config);
       const table = await rows(seen, steps);
       if (turn !== this.#turn) return;
       this.#draw(seen, steps, table);
     } catch (error) {
-      if (turn === this.#turn) setText(byId("next-token-words"), failure(error).text);
+      // What is drawn belongs to other settings. The scores stay, for when these are mended.
+      if (turn === this.#turn) this.#hide(failure(error).text);
     }
   }
 
   /** Asks the model for the scores after the prompt of now. */
   async #ask(): Promise<void> {
     const { model, input } = this.#now();
-    if (model === null) return;
+    if (model === null || this.#asking) return;
     if (input.length === 0) return this.#clear("There is no prompt yet.");
+    this.#asking = true;
     this.#look.disabled = true;
     setText(byId("next-token-words"), "Reading the prompt…");
     try {
@@ -89,11 +94,16 @@ export class NextToken {
     } catch (error) {
       this.#clear(failure(error).text);
     }
+    this.#asking = false;
     await this.refresh();
   }
 
   #clear(words: string): void {
     this.#seen = null;
+    this.#hide(words);
+  }
+
+  #hide(words: string): void {
     byId("next-token-result").hidden = true;
     setText(byId("next-token-words"), words);
   }
