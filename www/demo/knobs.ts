@@ -1,5 +1,5 @@
 /**
- * Every setting of a generation as data: which stage it acts on, how it is entered, what it does.
+ * The common settings of a generation as data: which stage it acts on, how it is entered, what it does.
  * The order inside a stage is the order in which the stage uses them.
  */
 
