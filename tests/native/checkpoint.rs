@@ -270,7 +270,7 @@ fn the_command_line_prints_several_answers_one_after_the_other() {
         rest.starts_with("--- answer 2, stopped by max_new_tokens\n"),
         "{two}"
     );
-    assert!(run(1, &["--explain"]).contains("\nhome: host, because of "));
+    assert!(run(1, &["--explain"]).contains("\nhome: host (the executor chooses no tokens)\n"));
 }
 
 #[test]

@@ -249,7 +249,7 @@ fn describe(plan: &Plan) -> String {
     lines.push(format!(
         "home: {}{}",
         plan.home.name(),
-        reason.map_or(String::new(), |reason| format!(", because of {reason}"))
+        reason.map_or(String::new(), |reason| format!(" ({reason})"))
     ));
     lines.extend(plan.stopping.iter().map(|rule| {
         format!(
