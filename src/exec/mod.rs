@@ -5,6 +5,7 @@
 
 pub mod cpu;
 pub mod gpu;
+mod host;
 mod reference;
 pub mod sample;
 

@@ -20,6 +20,7 @@ use super::{
 };
 use crate::{
     error::Result,
+    exec::host::zeros,
     ops::{CacheSpec, CacheType},
 };
 
@@ -108,9 +109,9 @@ impl Layer {
 impl Store {
     fn new(dtype: CacheType, octets: usize) -> Result<Self> {
         Ok(match dtype {
-            CacheType::F32 => Self::F32(super::zeros(octets)?),
+            CacheType::F32 => Self::F32(zeros(octets)?),
             CacheType::F16 => Self::F16 {
-                octets: super::zeros(octets)?,
+                octets: zeros(octets)?,
                 special: false,
             },
         })

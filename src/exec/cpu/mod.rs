@@ -30,11 +30,11 @@ use cache::Layer;
 use pass::{Pass, Scratch};
 use weight::Weight;
 
-use super::{Allocation, Counters, Executor, ExecutorInfo, LocalFuture, TapeId};
+use super::{Allocation, Counters, Executor, ExecutorInfo, LocalFuture, TapeId, host};
 use crate::{
-    error::{Error, ErrorKind, Result},
+    error::{Error, Result},
     ops::{BufferId, WeightId},
-    tape::{Step, StepLayout, Tape},
+    tape::{Step, Tape},
 };
 
 /// How activations meet quantised weights.
@@ -55,7 +55,7 @@ pub struct Cpu {
     activations: Activations,
     allocation: Option<Allocation>,
     weights: RefCell<Vec<Weight>>,
-    tapes: Vec<(Tape, RefCell<Vec<Vec<f32>>>)>,
+    tapes: Vec<host::Prepared>,
     layers: RefCell<Vec<Layer>>,
     scratch: RefCell<Scratch>,
     counters: Cell<Counters>,
@@ -96,15 +96,9 @@ impl Executor for Cpu {
     }
 
     fn prepare(&mut self, tapes: Vec<Tape>) -> LocalFuture<'_, Result<()>> {
-        let prepared = tapes.into_iter().map(|tape| {
-            let allocation = self.allocation()?;
-            tape.check(&allocation.weights, &allocation.cache)?;
-            let specs = tape.buffers.iter().enumerate();
-            let sizes = specs.map(|(i, spec)| tape.rows(BufferId(i)) * spec.columns);
-            let buffers = sizes.map(zeros).collect::<Result<Vec<_>>>()?;
-            Ok((tape, RefCell::new(buffers)))
-        });
-        let prepared = prepared.collect::<Result<Vec<_>>>();
+        let prepared = self
+            .allocation()
+            .and_then(|allocation| host::prepare(tapes, allocation));
         Box::pin(ready(prepared.map(|tapes| self.tapes = tapes)))
     }
 
@@ -159,12 +153,7 @@ impl Cpu {
     fn run(&self, tape: TapeId, step: &Step) -> Result<Vec<f32>> {
         let (tape, buffers) = &self.tapes[tape.0];
         let allocation = self.allocation()?;
-        let layout = StepLayout {
-            rows: tape.max_rows,
-            sequences: allocation.sequences,
-            pages: allocation.pages_per_sequence,
-        };
-        step.check(tape, &layout, allocation.cache.page_size)?;
+        host::check(step, tape, allocation)?;
         let mut pass = Pass {
             tape,
             step,
@@ -180,18 +169,4 @@ impl Cpu {
         self.count(|counters| counters.forwards += 1);
         Ok(logits)
     }
-}
-
-/// `len` zeros, or a typed error where memory runs out.
-fn zeros<T: bytemuck::Zeroable + Clone>(len: usize) -> Result<Vec<T>> {
-    let mut values = Vec::new();
-    values.try_reserve_exact(len).map_err(|_| {
-        let bytes = len * size_of::<T>();
-        Error::new(
-            ErrorKind::OutOfMemory,
-            format!("no memory for {bytes} bytes: choose a smaller model or context"),
-        )
-    })?;
-    values.resize(len, T::zeroed());
-    Ok(values)
 }

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
+    exec::host::zeros,
     tensor::{DType, WeightSpec, dequantise},
 };
 
@@ -48,8 +49,8 @@ impl Weight {
             None => (Form::File, 0, spec.bytes()),
         };
         Ok(Self {
-            values: super::zeros(values)?,
-            bytes: super::zeros(bytes)?,
+            values: zeros(values)?,
+            bytes: zeros(bytes)?,
             spec,
             form,
         })

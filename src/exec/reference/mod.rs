@@ -11,11 +11,14 @@ use std::{
 };
 
 use self::pass::Pass;
-use super::{Allocation, Counters, Executor, ExecutorInfo, LocalFuture, TapeId};
+use super::{
+    Allocation, Counters, Executor, ExecutorInfo, LocalFuture, TapeId,
+    host::{self, zeros},
+};
 use crate::{
     error::{Error, Result},
     ops::{BufferId, WeightId},
-    tape::{Step, StepLayout, Tape},
+    tape::{Step, Tape},
     tensor::WeightSpec,
 };
 
@@ -24,7 +27,7 @@ use crate::{
 pub struct Reference {
     allocation: Option<Allocation>,
     weights: RefCell<Vec<Vec<u8>>>,
-    tapes: Vec<(Tape, RefCell<Vec<Vec<f32>>>)>,
+    tapes: Vec<host::Prepared>,
     /// Keys and values of each layer: `pages × page_size × width`.
     cache: RefCell<Vec<[Vec<f32>; 2]>>,
     counters: Cell<Counters>,
@@ -74,18 +77,9 @@ impl Executor for Reference {
     }
 
     fn prepare(&mut self, tapes: Vec<Tape>) -> LocalFuture<'_, Result<()>> {
-        let prepared = tapes.into_iter().map(|tape| {
-            let allocation = self.allocation()?;
-            tape.check(&allocation.weights, &allocation.cache)?;
-            let sizes = tape
-                .buffers
-                .iter()
-                .enumerate()
-                .map(|(i, spec)| tape.rows(BufferId(i)) * spec.columns);
-            let buffers = sizes.map(zeros).collect::<Result<Vec<_>>>()?;
-            Ok((tape, RefCell::new(buffers)))
-        });
-        let prepared = prepared.collect::<Result<Vec<_>>>();
+        let prepared = self
+            .allocation()
+            .and_then(|allocation| host::prepare(tapes, allocation));
         Box::pin(ready(prepared.map(|tapes| self.tapes = tapes)))
     }
 
@@ -147,12 +141,7 @@ impl Reference {
     fn run(&self, tape: TapeId, step: &Step) -> Result<Vec<f32>> {
         let (tape, buffers) = &self.tapes[tape.0];
         let allocation = self.allocation()?;
-        let layout = StepLayout {
-            rows: tape.max_rows,
-            sequences: allocation.sequences,
-            pages: allocation.pages_per_sequence,
-        };
-        step.check(tape, &layout, allocation.cache.page_size)?;
+        host::check(step, tape, allocation)?;
         let mut buffers = buffers.borrow_mut();
         let mut pass = Pass {
             executor: self,
@@ -168,18 +157,4 @@ impl Reference {
         self.count(|counters| counters.forwards += 1);
         Ok(logits)
     }
-}
-
-/// `len` zeros, or a typed error where memory runs out.
-fn zeros<T: Clone + Default>(len: usize) -> Result<Vec<T>> {
-    let mut values = Vec::new();
-    values.try_reserve_exact(len).map_err(|_| {
-        let bytes = len * size_of::<T>();
-        Error::new(
-            crate::error::ErrorKind::OutOfMemory,
-            format!("no memory for {bytes} bytes"),
-        )
-    })?;
-    values.resize(len, T::default());
-    Ok(values)
 }
