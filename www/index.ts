@@ -14,6 +14,7 @@
 export { applyProcessors } from "./apply.js";
 export type { GenerationConfig } from "./config.js";
 export { DecantError, type ErrorCode } from "./errors.js";
+export type * from "./figures.js";
 export { load } from "./load.js";
 export type { Model, Tokenizer } from "./model.js";
 export type { Generation } from "./stream.js";

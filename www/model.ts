@@ -6,6 +6,7 @@ import type { Connection } from "./connection.js";
 import { inputError, optionError } from "./errors.js";
 import { describe, knownKeys, plain, plainIds, type Plain } from "./plain.js";
 import type { Loaded } from "./protocol.js";
+import type { Stats } from "./figures.js";
 import { Generation } from "./stream.js";
 import type {
   ChatTemplateOptions,
@@ -15,7 +16,6 @@ import type {
   Message,
   ModelInfo,
   Plan,
-  Stats,
 } from "./types.js";
 
 /** The options of `generate`. */
@@ -27,6 +27,7 @@ const OPTIONS: readonly (keyof GenerateOptions)[] = [
   "logits_processor",
   "stopping_criteria",
   "prefix_allowed_tokens_fn",
+  "profile",
 ];
 
 /** A model that is ready to generate. Made by `load`, released by {@link unload}. */
@@ -179,7 +180,7 @@ function plainInput(input: unknown, name = "input"): Plain {
 }
 
 /** The arguments that are plain data, without those that are not given. */
-function plainArguments({ negative_prompt, attention_mask }: GenerateOptions): Plain {
+function plainArguments({ negative_prompt, attention_mask, profile }: GenerateOptions): Plain {
   const given: { [name: string]: Plain } = {};
   if (negative_prompt !== undefined) {
     given["negative_prompt"] = plainInput(negative_prompt, "negative_prompt");
@@ -187,6 +188,7 @@ function plainArguments({ negative_prompt, attention_mask }: GenerateOptions): P
   if (attention_mask !== undefined) {
     given["attention_mask"] = plain(attention_mask, "attention_mask");
   }
+  if (flag(profile, "profile", false)) given["profile"] = true;
   return given;
 }
 

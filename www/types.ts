@@ -5,6 +5,7 @@
  * page has are JavaScript's (camelCase).
  */
 
+import type { Timings, Usage } from "./figures.js";
 import type { Model } from "./model.js";
 
 /** One turn of a conversation. Templates may read further keys, such as `name` or `tool_calls`. */
@@ -94,6 +95,11 @@ export interface GenerateOptions {
   stopping_criteria?: readonly StoppingCriterion[];
   /** Says which tokens may come next. */
   prefix_allowed_tokens_fn?: PrefixAllowedTokens;
+  /**
+   * Measure how long the device takes for each kernel: `timings.kernels` of the result. The answer is the same
+   * and comes later. An adapter without timestamps refuses it with an error of code `"unsupported"`.
+   */
+  profile?: boolean;
 }
 
 /**
@@ -220,46 +226,6 @@ export type StopReason =
   | "aborted"
   | "context_full";
 
-/** Tokens read and written, over all sequences of a call. */
-export interface Usage {
-  prompt_tokens: number;
-  /** End tokens included. */
-  completion_tokens: number;
-  /** Tokens of the prompts whose keys and values were still in the cache. */
-  cached_tokens: number;
-}
-
-/**
- * Where a call's time went, and what the device did for it. Time counts only while a step is being
- * computed, not while the caller looks at an event; rates are null where nothing was measured.
- */
-export interface Timings {
-  /** From the first pull to the first token. */
-  time_to_first_token_ms: number | null;
-  /** In steps that evaluated tokens of a prompt. */
-  prefill_ms: number;
-  /** In other steps. */
-  decode_ms: number;
-  /** Tokens of prompts evaluated. */
-  prefill_tokens: number;
-  /** Tokens made by decode steps. */
-  decode_tokens: number;
-  prefill_tokens_per_second: number | null;
-  decode_tokens_per_second: number | null;
-  /** Forward passes. */
-  forwards: number;
-  /** Kernel dispatches. */
-  dispatches: number;
-  /** Queue submissions. */
-  submits: number;
-  bytes_uploaded: number;
-  bytes_read: number;
-  /** The most steps that were on the device while their tokens were not known. */
-  run_ahead: number;
-  /** Steps that were computed after all their sequences had ended. */
-  steps_wasted: number;
-}
-
 /** The layer that an option's value came from. */
 export type ValueSource = "call" | "generation_config.json" | "model config" | "library default";
 
@@ -351,31 +317,6 @@ export interface ModelInfo {
   notes: string[];
   /** What did not go as asked, such as a cache without room. */
   warnings: string[];
-}
-
-/** What a model has done since it was loaded. Rates and times are null where nothing was measured. */
-export interface Stats {
-  /** Calls that ended, aborted and failed ones included. */
-  generations: number;
-  /** Calls that ended in an error. */
-  failures: number;
-  usage: Usage;
-  prefill_tokens_per_second: number | null;
-  decode_tokens_per_second: number | null;
-  /** Of the last call that had a token. */
-  time_to_first_token_ms: number | null;
-  /** Averaged over all calls that had one. */
-  mean_time_to_first_token_ms: number | null;
-  /** Bytes of the key-value cache. */
-  cache_bytes_reserved: number;
-  /** Bytes of it that running sequences hold. */
-  cache_bytes_used: number;
-  /** Bytes of it that hold the last answer, for a prompt that begins alike; free for any other. */
-  cache_bytes_retained: number;
-  /** The share of ended sequences that a limit cut short. */
-  truncation_rate: number | null;
-  /** Ended sequences by reason. */
-  stop_reasons: Partial<Record<StopReason, number>>;
 }
 
 /** Options of `tokenizer.apply_chat_template`; further keys become variables of the template. */

@@ -6,12 +6,14 @@
 pub mod cpu;
 pub mod gpu;
 mod host;
+mod profile;
 mod reference;
 pub mod sample;
 
 use std::{future::Future, pin::Pin};
 
 pub use cpu::{Activations, Cpu};
+pub use profile::{KernelTime, Profile};
 pub use reference::Reference;
 use sample::{Choice, Run};
 
@@ -130,6 +132,17 @@ pub trait Executor {
         let _ = (tape, step, run);
         let error = Error::internal("this executor chooses no tokens");
         Box::pin(std::future::ready(Err(error)))
+    }
+
+    /// Whether [`set_profile`](Self::set_profile) has an effect: the device must have a clock.
+    fn profiles(&self) -> bool {
+        false
+    }
+
+    /// Adds the times of what is handed to the device from now on to `profile`, once somebody has waited for
+    /// it; with `None` to nothing. Steps take longer with a profile than without.
+    fn set_profile(&self, profile: Option<Profile>) {
+        let _ = profile;
     }
 
     /// A number that changes with every step and run: while it is the same, a run may resume the one before.

@@ -29,6 +29,8 @@ pub struct Arguments {
     pub attention_mask: Option<Vec<Vec<bool>>>,
     /// The caller's own functions.
     pub callbacks: Option<Rc<dyn Callbacks>>,
+    /// Whether to measure how long the device takes for each kernel. The answer is the same, and comes later.
+    pub profile: bool,
 }
 
 /// Fields that only an assistant reads.

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind, Result},
-    exec::{Executor, ExecutorInfo},
+    exec::{Executor, ExecutorInfo, Profile},
     ops::CacheSpec,
     tape::Step,
     tokenizer::Tokenizer,
@@ -140,6 +140,12 @@ impl Engine {
         config: &Value,
         arguments: &Arguments,
     ) -> Result<Generation> {
+        if arguments.profile && !self.0.executor()?.profiles() {
+            let name = self.executor_info()?.adapter;
+            return Err(Error::unsupported(format!(
+                "profile: {name} has no timestamps, on which a profile depends: leave it out"
+            )));
+        }
         self.0.executor()?;
         if prompts.is_empty() {
             let message = "there is no prompt, allowed: at least one";
@@ -161,6 +167,7 @@ impl Engine {
             prepared,
             drafter,
             callbacks,
+            arguments.profile.then(Profile::default),
         ))
     }
 

@@ -8,11 +8,13 @@
 //! on from a prompt, and what is chosen from their scores (`group`).
 
 mod ahead;
+mod watch;
 
 use std::{collections::VecDeque, rc::Rc};
 
 use ahead::Ahead;
 pub use ahead::RunAhead;
+use watch::watched;
 
 use super::{
     batch::{Pending, pack},
@@ -31,7 +33,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    exec::{Counters, Executor},
+    exec::{Executor, Profile},
     tape::Step,
 };
 
@@ -55,6 +57,7 @@ pub struct Generation {
     callbacks: Option<Rc<dyn Callbacks>>,
     /// What is on the device, where tokens are chosen there.
     ahead: Option<Ahead>,
+    profile: Option<Profile>,
 }
 
 enum State {
@@ -81,6 +84,7 @@ impl Generation {
         prompts: Vec<Prepared>,
         drafter: Option<Drafter>,
         callbacks: Option<Rc<dyn Callbacks>>,
+        profile: Option<Profile>,
     ) -> Self {
         let context = engine.model.context_length;
         let length = |p: &Prepared| p.prompt.len() + usize::from(p.healing.is_some());
@@ -111,6 +115,7 @@ impl Generation {
             buffers: Vec::new(),
             scratch: Scratch::default(),
             callbacks,
+            profile,
         }
     }
 
@@ -197,6 +202,7 @@ impl Generation {
             sequences: answers.into_iter().map(|answer| answer.ids).collect(),
             usage: self.usage,
             timings: self.timings,
+            kernels: self.profile.as_ref().map(Profile::kernels),
             plan: self.plan.clone(),
         })
     }
@@ -279,11 +285,11 @@ impl Generation {
             &mut self.step,
             &mut self.rows,
         )?;
-        let before = executor.counters();
-        let logits = executor.forward(tape, &self.step);
-        let after = executor.counters();
+        let (profile, timings) = (self.profile.as_ref(), &mut self.timings);
+        let step = &self.step;
+        let logits = watched(executor, profile, timings, || executor.forward(tape, step));
         let logits = logits.await?;
-        self.count(before, after, &logits);
+        self.timings.bytes_read += size_of_val(&*logits) as u64;
         let vocabulary = self.engine.model.vocabulary;
         let outputs = self.step.outputs.len();
         if logits.len() != outputs * vocabulary {
@@ -325,15 +331,6 @@ impl Generation {
             drafter.learn(drafted, self.speculation.accepted - before.accepted);
         }
         Ok(chosen)
-    }
-
-    fn count(&mut self, before: Counters, after: Counters, logits: &[f32]) {
-        let timings = &mut self.timings;
-        timings.forwards += 1;
-        timings.dispatches += after.dispatches - before.dispatches;
-        timings.submits += after.submits - before.submits;
-        timings.bytes_uploaded += after.bytes_uploaded - before.bytes_uploaded;
-        timings.bytes_read += size_of_val(logits) as u64;
     }
 
     /// The one place where a generation ends: pages go back, held text is kept, figures are counted.

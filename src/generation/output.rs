@@ -7,6 +7,7 @@ use super::{
     stats::{Timings, Usage},
     stopping::StopReason,
 };
+use crate::exec::KernelTime;
 
 /// A token, as soon as it is chosen. Beam search chooses late: a prompt's tokens come together, once its
 /// answers are final.
@@ -54,6 +55,9 @@ pub struct Output {
     pub usage: Usage,
     /// Where the time went.
     pub timings: Timings,
+    /// Where the device's time went, the longest first, if that was asked for. What was computed for nobody
+    /// is no part of it, nor what another model proposed.
+    pub kernels: Option<Vec<KernelTime>>,
     /// What was done.
     pub plan: Plan,
 }

@@ -153,6 +153,21 @@ impl Op {
         }
     }
 
+    /// The stem of its file.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Embed(_) => "embed",
+            Self::Norm(_) => "norm",
+            Self::MatMul(_) => "matmul",
+            Self::GatedMatMul(_) => "gated_matmul",
+            Self::Route(_) => "route",
+            Self::Experts(_) => "experts",
+            Self::RotaryStore(_) => "rotary_store",
+            Self::Attention(_) => "attention",
+            Self::SelectRows(_) => "select_rows",
+        }
+    }
+
     /// Whether it reads `buffer`, be it to add to it.
     pub fn reads(&self, buffer: BufferId) -> bool {
         match self {

@@ -42,6 +42,7 @@ impl Engine {
                 .map(Arguments::parse_mask)
                 .transpose()?,
             callbacks: callbacks.map(|functions| Rc::new(functions) as _),
+            profile: given.get("profile").is_some(),
         };
         let prompts = Prompt::parse_many(&parse(input)?.into())?;
         let config = parse(config)?.into();

@@ -2,8 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::generation::{
-    Event, Output, Plan, Speculation, Stats, Timings, TokenScore, Usage, stopping::StopReason,
+use crate::{
+    exec::KernelTime,
+    generation::{
+        Event, Output, Plan, Speculation, Stats, Timings, TokenScore, Usage, stopping::StopReason,
+    },
 };
 
 /// A token.
@@ -38,7 +41,7 @@ pub fn output(output: &Output) -> Value {
         "stop_reasons": reasons,
         "stop_reason": reasons.first(),
         "usage": usage(&output.usage),
-        "timings": timings(&output.timings),
+        "timings": timings(&output.timings, output.kernels.as_deref()),
         "plan": plan(&output.plan),
     });
     let mut add = |name: &str, found: Option<Value>| {
@@ -161,8 +164,8 @@ fn usage(usage: &Usage) -> Value {
     })
 }
 
-fn timings(timings: &Timings) -> Value {
-    json!({
+fn timings(timings: &Timings, kernels: Option<&[KernelTime]>) -> Value {
+    let mut value = json!({
         "time_to_first_token_ms": timings.time_to_first_token_ms,
         "prefill_ms": timings.prefill_ms,
         "decode_ms": timings.decode_ms,
@@ -177,5 +180,12 @@ fn timings(timings: &Timings) -> Value {
         "bytes_read": timings.bytes_read,
         "run_ahead": timings.run_ahead,
         "steps_wasted": timings.steps_wasted,
-    })
+    });
+    if let Some(kernels) = kernels {
+        let kernels = kernels.iter().map(|kernel| {
+            json!({ "name": kernel.name, "dispatches": kernel.dispatches, "ms": kernel.ms })
+        });
+        value["kernels"] = kernels.collect();
+    }
+    value
 }

@@ -16,6 +16,7 @@ mod fused_attention;
 mod gated_matmul;
 mod matmul;
 mod norm;
+mod profile;
 mod rotary_store;
 mod route;
 mod sample;

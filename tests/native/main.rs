@@ -41,6 +41,7 @@ mod processors;
 mod processors_extensions;
 mod processors_golden;
 mod processors_prefix;
+mod profile;
 mod real_header;
 mod rope;
 mod safetensors;

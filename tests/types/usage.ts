@@ -78,6 +78,7 @@ async function good(model: Model, signal: AbortSignal): Promise<void> {
       [0, 1],
       [1, 1],
     ],
+    profile: true,
   };
   const searched = await model.generate(["text"], { num_beams: 2, output_scores: true }, arguments_)
     .result;
@@ -87,6 +88,7 @@ async function good(model: Model, signal: AbortSignal): Promise<void> {
     searched.scores?.[0]?.[0] satisfies Float32Array | undefined,
     searched.logprobs?.[0]?.[0]?.top_logprobs[0]?.token_id satisfies number | undefined,
     searched.speculation?.acceptance_rate satisfies number | null | undefined,
+    searched.timings.kernels?.[0]?.ms satisfies number | undefined,
   ];
   const applied = await applyProcessors([1, 2, 3], [0], { top_k: 2 }, { prompt_length: 1 });
   void [applied.scores satisfies Float32Array, applied.steps[0]?.kept satisfies number | undefined];
@@ -116,6 +118,8 @@ async function bad(model: Model, event: GenerationEvent): Promise<void> {
   model.generate("text", { signal: new AbortController().signal });
   // @ts-expect-error an assistant is a loaded model
   model.generate("text", {}, { assistant_model: "owner/repo" });
+  // @ts-expect-error a profile is made or not
+  model.generate("text", {}, { profile: "yes" });
   // @ts-expect-error functions come in a list
   model.generate("text", {}, { logits_processor: () => undefined });
   // @ts-expect-error a criterion answers with true or false

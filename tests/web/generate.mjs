@@ -64,6 +64,22 @@ for (const worker of [true, false]) {
     assert.ok(result.timings.time_to_first_token_ms > 0);
   });
 
+  test(`tells where the device's time went ${where}`, async () => {
+    const [plain, profiled, refused] = await browser.run(async () => {
+      const config = { max_new_tokens: 6 };
+      const answer = (profile) => model.generate([1, 2, 3], config, { profile }).result;
+      return [await answer(false), await answer(true), await refusal(answer("yes"))];
+    });
+    assert.equal(plain.timings.kernels, undefined);
+    assert.deepEqual(profiled.sequences, plain.sequences);
+    const { kernels, dispatches } = profiled.timings;
+    const timed = kernels.reduce((sum, kernel) => sum + kernel.dispatches, 0);
+    assert.equal(timed, dispatches);
+    assert.ok(kernels.every(({ ms }) => ms >= 0));
+    assert.ok(kernels.some(({ name }) => name === "rotary_store.F32"));
+    assert.deepEqual([refused.code, refused.field], ["invalid_option", "profile"]);
+  });
+
   test(`gives the result to those who never iterate ${where}`, async () => {
     const [iterated, alone] = await browser.run(async () => {
       const config = { max_new_tokens: 6 };

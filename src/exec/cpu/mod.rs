@@ -28,9 +28,10 @@ use std::{
 
 use cache::Layer;
 use pass::{Pass, Scratch};
+use web_time::Instant;
 use weight::Weight;
 
-use super::{Allocation, Counters, Executor, ExecutorInfo, LocalFuture, TapeId, host};
+use super::{Allocation, Counters, Executor, ExecutorInfo, LocalFuture, Profile, TapeId, host};
 use crate::{
     error::{Error, Result},
     ops::{BufferId, WeightId},
@@ -59,6 +60,7 @@ pub struct Cpu {
     layers: RefCell<Vec<Layer>>,
     scratch: RefCell<Scratch>,
     counters: Cell<Counters>,
+    profile: RefCell<Option<Profile>>,
 }
 
 impl Executor for Cpu {
@@ -124,6 +126,14 @@ impl Executor for Cpu {
         Ok(())
     }
 
+    fn profiles(&self) -> bool {
+        true
+    }
+
+    fn set_profile(&self, profile: Option<Profile>) {
+        self.profile.replace(profile);
+    }
+
     fn counters(&self) -> Counters {
         self.counters.get()
     }
@@ -164,7 +174,16 @@ impl Cpu {
             scratch: &mut self.scratch.borrow_mut(),
             quantise: self.activations == Activations::Q8,
         };
-        tape.ops.iter().for_each(|op| pass.run(op));
+        match &*self.profile.borrow() {
+            None => tape.ops.iter().for_each(|op| pass.run(op)),
+            Some(profile) => {
+                for op in &tape.ops {
+                    let start = Instant::now();
+                    pass.run(op);
+                    profile.add(op.name(), start.elapsed().as_secs_f64() * 1e3);
+                }
+            }
+        }
         let logits = pass.get(tape.logits).to_vec();
         self.count(|counters| counters.forwards += 1);
         Ok(logits)

@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 
 /// A dispatch with everything bound.
 pub(super) struct Bound {
+    name: &'static str,
     pipeline: wgpu::ComputePipeline,
     bind_group: wgpu::BindGroup,
     grid: Grid,
@@ -22,6 +23,11 @@ pub(super) struct Bound {
 const PARAMS_BYTES: u64 = 256;
 
 impl Bound {
+    /// The kernel's name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
     /// Records this dispatch for `rows` rows.
     pub fn record(&self, device: &Device, pass: &mut wgpu::ComputePass, rows: usize) {
         let (x, y) = self.grid.workgroups(rows, device.group_limit);
@@ -115,6 +121,7 @@ impl Binder<'_> {
         let bound = device.guarded("bind groups", || {
             let numbered = compiled.into_iter().zip(dispatches).enumerate();
             let bound = numbered.map(|(i, (pipeline, dispatch))| Bound {
+                name: dispatch.variant.kernel.name,
                 pipeline,
                 bind_group: self.bind_group(&params, i as u64 * PARAMS_BYTES, dispatch),
                 grid: dispatch.grid,

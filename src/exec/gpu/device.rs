@@ -18,6 +18,8 @@ pub struct GpuOptions {
     pub forms: Forms,
     /// Runs every operation by itself, so that every activation can be read.
     pub separate: bool,
+    /// Uses no optional feature of the adapter.
+    pub plain: bool,
 }
 
 /// How a kernel is chosen where several fit. The results differ only by rounding.
@@ -43,6 +45,8 @@ pub(super) struct Device {
     pub binding_limit: u64,
     /// The most workgroups in one dimension of a dispatch.
     pub group_limit: u32,
+    /// Whether the device can tell when a pass begins and ends.
+    pub timestamps: bool,
     pub health: Health,
 }
 
@@ -67,7 +71,12 @@ impl Device {
         })?;
         let limits = wanted_limits(&adapter.limits());
         check_limits(&limits)?;
+        let features = match options.plain {
+            true => wgpu::Features::empty(),
+            false => adapter.features() & wgpu::Features::TIMESTAMP_QUERY,
+        };
         let descriptor = wgpu::DeviceDescriptor {
+            required_features: features,
             required_limits: limits.clone(),
             ..Default::default()
         };
@@ -91,6 +100,7 @@ impl Device {
                 .group_limit
                 .unwrap_or(u32::MAX)
                 .clamp(1, limits.max_compute_workgroups_per_dimension),
+            timestamps: features.contains(wgpu::Features::TIMESTAMP_QUERY),
             device,
             queue,
             health,

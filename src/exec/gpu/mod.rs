@@ -8,6 +8,7 @@
 //! A step writes one small buffer and submits once. It makes no buffer, no pipeline and no bind group.
 
 mod binder;
+mod clock;
 mod device;
 mod dispatch;
 mod forms;
@@ -26,7 +27,10 @@ mod sampling;
 mod store;
 mod tune;
 
-use std::{cell::Cell, rc::Rc};
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+};
 
 pub use device::{Forms, GpuOptions};
 pub use kernels::{Binding, ENTRY, Kernel, kernels};
@@ -35,6 +39,7 @@ pub use placement::{Part, Place, Placed, Placement};
 
 use self::{
     binder::Binder,
+    clock::{Recorder, Ticks},
     device::Device,
     dispatch::stride,
     memory::Budget,
@@ -46,7 +51,7 @@ use self::{
     tune::Tuner,
 };
 use super::{
-    Allocation, Counters, Executor, ExecutorInfo, LocalFuture, TapeId,
+    Allocation, Counters, Executor, ExecutorInfo, LocalFuture, Profile, TapeId,
     sample::{Choice, Run},
 };
 use crate::{
@@ -66,6 +71,7 @@ pub struct Gpu {
     store: Option<Store>,
     budget: Budget,
     counters: Rc<Cell<Counters>>,
+    profile: RefCell<Option<Profile>>,
     device: Device,
 }
 
@@ -82,6 +88,7 @@ impl Gpu {
             store: None,
             budget: Budget::new(options.memory_limit),
             counters: Rc::default(),
+            profile: RefCell::default(),
             device: Device::open(&options).await?,
         })
     }
@@ -135,9 +142,10 @@ impl Gpu {
         self.epoch.set(self.epoch.get() + 1);
         let uploaded = prepared.upload(&self.device, step, false);
         let mut encoder = self.encoder();
-        let dispatches = {
-            let mut pass = encoder.begin_compute_pass(&Default::default());
-            prepared.record(&self.device, &mut pass, step)
+        let (dispatches, ticks) = {
+            let mut recorder = self.recorder(&mut encoder);
+            prepared.record(&self.device, &mut recorder, step);
+            recorder.finish(&self.device, &self.budget)?
         };
         self.count(|counters| {
             counters.forwards += 1;
@@ -146,19 +154,29 @@ impl Gpu {
         });
         let rows = step.outputs.len();
         if rows == 0 {
-            self.submit(encoder);
-            return Ok(Box::pin(std::future::ready(Ok(Vec::new()))));
+            let submission = self.submit(encoder);
+            return Ok(match ticks {
+                None => Box::pin(std::future::ready(Ok(Vec::new()))),
+                Some(mut ticks) => {
+                    ticks.map(&self.device);
+                    let device = self.device.handle();
+                    Box::pin(async move {
+                        ticks.read(&device, submission).await?;
+                        Ok(Vec::new())
+                    })
+                }
+            });
         }
-        self.read_back(
-            encoder,
-            prepared,
-            &prepared.staging,
-            prepared.tape.logits,
-            rows,
-        )
+        let (staging, logits) = (&prepared.staging, prepared.tape.logits);
+        self.read_back(encoder, prepared, staging, logits, rows, ticks)
     }
 
-    /// Submits `encoder` with a copy of `rows` rows of an activation.
+    /// What records dispatches, for the profile that is set.
+    fn recorder<'a>(&self, encoder: &'a mut wgpu::CommandEncoder) -> Recorder<'a> {
+        Recorder::new(encoder, self.profile.borrow().clone())
+    }
+
+    /// Submits `encoder` with a copy of `rows` rows of an activation, and with `ticks`.
     fn read_back(
         &self,
         mut encoder: wgpu::CommandEncoder,
@@ -166,6 +184,7 @@ impl Gpu {
         staging: &Staging,
         buffer: BufferId,
         rows: usize,
+        mut ticks: Option<Ticks>,
     ) -> Result<LocalFuture<'_, Result<Vec<f32>>>> {
         let columns = prepared.tape.buffers[buffer.0].columns;
         let bytes = (rows * stride(columns) * 4) as u64;
@@ -179,11 +198,17 @@ impl Gpu {
         );
         let submission = self.submit(encoder);
         loan.map(&self.device, bytes);
+        if let Some(ticks) = &mut ticks {
+            ticks.map(&self.device);
+        }
         Ok(Box::pin(async move {
             let take = |bytes: &[u8]| unpad(bytes, columns);
-            let values = loan
-                .read(&self.device.handle(), submission, bytes, take)
-                .await?;
+            let device = self.device.handle();
+            let read = loan.read(&device, submission.clone(), bytes, take);
+            let values = read.await?;
+            if let Some(ticks) = ticks {
+                ticks.read(&device, submission).await?;
+            }
             self.count(|counters| counters.bytes_read += bytes);
             Ok(values)
         }))
@@ -263,7 +288,7 @@ impl Executor for Gpu {
             }
             let bytes = (rows * stride(prepared.tape.buffers[buffer.0].columns) * 4) as u64;
             let staging = Staging::new(&self.device, &self.budget, bytes, 1).await?;
-            self.read_back(self.encoder(), prepared, &staging, buffer, rows)?
+            self.read_back(self.encoder(), prepared, &staging, buffer, rows, None)?
                 .await
         })
     }
@@ -306,6 +331,14 @@ impl Executor for Gpu {
     ) -> LocalFuture<'static, Result<Vec<Choice>>> {
         self.start_run(tape, step, run)
             .unwrap_or_else(|error| Box::pin(std::future::ready(Err(error))))
+    }
+
+    fn profiles(&self) -> bool {
+        self.device.timestamps
+    }
+
+    fn set_profile(&self, profile: Option<Profile>) {
+        self.profile.replace(profile);
     }
 
     fn epoch(&self) -> u64 {

@@ -4,6 +4,7 @@ use std::{cell::RefCell, rc::Rc};
 
 use super::{
     binder::{Binder, Bound},
+    clock::Recorder,
     device::Device,
     dispatch::{Operation, Piece, stride},
     lower::Lowering,
@@ -183,8 +184,8 @@ impl Prepared {
         }
     }
 
-    /// Records every dispatch of a step and returns how many there are.
-    pub fn record(&self, device: &Device, pass: &mut wgpu::ComputePass, step: &Step) -> u64 {
+    /// Records every dispatch of a step.
+    pub fn record(&self, device: &Device, recorder: &mut Recorder, step: &Step) {
         let alone = alone(step);
         let count_of = |rows| match rows {
             Rows::Tokens => step.tokens.len(),
@@ -197,17 +198,14 @@ impl Prepared {
                 .is_some_and(|task| count_of(task.rows) <= group.most && (alone || !group.alone));
             if fused { &group.fused } else { &group.separate }
         });
-        let mut count = 0;
         for task in tasks {
             let rows = count_of(task.rows);
             let class = task.classes.iter().rev().find(|class| class.0 <= rows);
             let dispatches = class.map_or(&[][..], |class| &class.1);
             for dispatch in dispatches {
-                dispatch.record(device, pass, rows);
-                count += 1;
+                recorder.dispatch(device, dispatch, rows);
             }
         }
-        count
     }
 }
 

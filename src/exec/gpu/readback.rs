@@ -36,6 +36,15 @@ impl Staging {
         })
     }
 
+    /// No buffers yet, of `bytes` each.
+    pub fn empty(budget: &Budget, bytes: u64) -> Self {
+        Self {
+            free: Rc::default(),
+            budget: budget.clone(),
+            bytes,
+        }
+    }
+
     /// A free buffer; a new one only where more reads are in flight than ever before.
     pub fn take(&self, device: &Device) -> Result<Loan> {
         let free = self.free.borrow_mut().pop();

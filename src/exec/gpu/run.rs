@@ -31,15 +31,15 @@ impl Gpu {
         uploaded += sampling.upload(&self.device, run)?;
         let mut encoder = self.encoder();
         let outputs = step.outputs.len();
-        let mut dispatches = 0;
-        {
-            let mut pass = encoder.begin_compute_pass(&Default::default());
+        let (dispatches, mut ticks) = {
+            let mut recorder = self.recorder(&mut encoder);
             for _ in 0..run.steps {
-                dispatches += prepared.record(&self.device, &mut pass, step);
+                prepared.record(&self.device, &mut recorder, step);
                 let (device, sampler) = (&self.device, run.sampler);
-                dispatches += sampling.record(device, &mut pass, tape.0, sampler, outputs);
+                sampling.record(device, &mut recorder, tape.0, sampler, outputs);
             }
-        }
+            recorder.finish(&self.device, &self.budget)?
+        };
         self.count(|counters| {
             counters.forwards += run.steps as u64;
             counters.bytes_uploaded += uploaded;
@@ -51,10 +51,17 @@ impl Gpu {
         encoder.copy_buffer_to_buffer(results, 0, loan.buffer(), 0, bytes);
         let submission = self.submit(encoder);
         loan.map(&self.device, bytes);
+        if let Some(ticks) = &mut ticks {
+            ticks.map(&self.device);
+        }
         // What waits holds nothing of the executor, which may be closed in the meantime.
         let (device, counters) = (self.device.handle(), self.counters.clone());
         Ok(Box::pin(async move {
-            let found = loan.read(&device, submission, bytes, choices).await?;
+            let read = loan.read(&device, submission.clone(), bytes, choices);
+            let found = read.await?;
+            if let Some(ticks) = ticks {
+                ticks.read(&device, submission).await?;
+            }
             counters.update(|mut counters| {
                 counters.bytes_read += bytes;
                 counters

@@ -5,6 +5,7 @@
 
 use super::{
     binder::{Binder, Bound},
+    clock::Recorder,
     device::Device,
     dispatch::{Dispatch, Grid, Slot, stride},
     forms::{self, Adapter},
@@ -157,24 +158,21 @@ impl Sampling {
         Ok(sent)
     }
 
-    /// Records the choice of a token for each of `outputs` rows of `tape`; returns the dispatches.
+    /// Records the choice of a token for each of `outputs` rows of `tape`.
     pub fn record(
         &self,
         device: &Device,
-        pass: &mut wgpu::ComputePass,
+        recorder: &mut Recorder,
         tape: usize,
         sampler: &Sampler,
         outputs: usize,
-    ) -> u64 {
+    ) {
         let filters = sampler.filters();
         let all = self.dispatches[tape].iter().enumerate();
         let needed = all.filter(|(at, _)| filters || [0, 3].contains(at));
-        let mut count = 0;
         for (_, dispatch) in needed {
-            dispatch.record(device, pass, outputs);
-            count += 1;
+            recorder.dispatch(device, dispatch, outputs);
         }
-        count
     }
 
     /// Where results are, and the pool of buffers that they are read through.

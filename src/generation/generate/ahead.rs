@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Generation, State};
+use super::{Generation, State, watch::watched};
 use crate::{
     error::{Error, Result},
     exec::{
@@ -96,11 +96,9 @@ impl Generation {
             let silent = self.take_off(executor, &mut ahead, &mut read);
             self.ahead = Some(ahead);
             if let Some(tape) = silent? {
-                let before = executor.counters();
-                let done = executor.forward(tape, &self.step);
-                let after = executor.counters();
-                done.await?;
-                self.count(before, after, &[]);
+                let (profile, timings) = (self.profile.as_ref(), &mut self.timings);
+                let step = &self.step;
+                watched(executor, profile, timings, || executor.forward(tape, step)).await?;
             }
         }
         let front = self.ahead.as_mut().and_then(|a| a.flights.front_mut());
@@ -288,11 +286,9 @@ impl Generation {
             steps,
             resume,
         };
-        let before = executor.counters();
-        let choices = executor.sample(tape, &self.step, &run);
-        let after = executor.counters();
-        self.count(before, after, &[]);
-        self.timings.forwards += steps as u64 - 1;
+        let (profile, timings, step) = (self.profile.as_ref(), &mut self.timings, &self.step);
+        let hand_over = || executor.sample(tape, step, &run);
+        let choices = watched(executor, profile, timings, hand_over);
         ahead.epoch = executor.epoch();
         ahead.groups.clone_from(&groups);
         ahead.flights.push_back(Flight {
