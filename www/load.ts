@@ -9,6 +9,8 @@ import { describe, knownKeys } from "./plain.js";
 import type { WireLoadOptions } from "./protocol.js";
 import type { LoadOptions, Source } from "./types.js";
 
+const ACTIVATIONS = ["q16_0", "q8_0", "f32"] as const;
+
 const OPTIONS: readonly (keyof LoadOptions)[] = [
   "device",
   "contextLength",
@@ -52,11 +54,15 @@ export async function load(source: Source, options: LoadOptions = {}): Promise<M
     contextLength: positive(options.contextLength, "contextLength"),
     kvCache: choice(options.kvCache, "kvCache", ["f16", "f32"], "f16"),
     quantize: choice(options.quantize, "quantize", ["q8_0", "q4_0"], null),
-    activations: choice(options.activations, "activations", ["q8_0", "f32"], "f32"),
+    activations: choice(options.activations, "activations", ACTIVATIONS, "q16_0"),
     cache: choice(options.cache, "cache", ["opfs", "none"], "opfs"),
   };
-  if (wireOptions.device === "webgpu" && options.activations === "q8_0") {
-    throw optionError("activations", `"q8_0" is for the CPU; with device "webgpu" it can be "f32"`);
+  if (wireOptions.device === "webgpu" && (options.activations ?? "f32") !== "f32") {
+    const found = JSON.stringify(options.activations);
+    throw optionError(
+      "activations",
+      `${found} is for the CPU; with device "webgpu" it can be "f32"`,
+    );
   }
   const wireSource = parseSource(source, hubUrl(options.hub));
   signal?.throwIfAborted();

@@ -93,6 +93,7 @@ impl Loader {
         };
         let activations = match given["activations"].as_str() {
             Some("q8_0") => Activations::Q8,
+            Some("q16_0") => Activations::Q16,
             Some("f32") => Activations::F32,
             other => {
                 return Err(Error::internal(format!(

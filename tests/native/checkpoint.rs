@@ -280,8 +280,17 @@ fn the_command_line_ignores_no_option() {
         assert!(error.contains(why), "{error}");
     };
     for device in ["webgpu", "reference"] {
-        let arguments = ["generate", "a", "--device", device, "--activations", "q8_0"];
-        refused(&arguments, "--activations q8_0 is for --device cpu");
+        for activations in ["q8_0", "q16_0"] {
+            let arguments = [
+                "generate",
+                "a",
+                "--device",
+                device,
+                "--activations",
+                activations,
+            ];
+            refused(&arguments, "--activations is for --device cpu");
+        }
     }
     refused(&["generate", "a", "--system", "b"], "add --chat");
 }

@@ -36,10 +36,10 @@ enum Residual {
 /// Formats whose kernels take quantised activations.
 const QUANTISED: [DType; 3] = [DType::Q8_0, DType::Q4_0, DType::Q4_1];
 
-const BOTH: [Activations; 2] = [Activations::F32, Activations::Q8];
+const ALL: [Activations; 3] = [Activations::F32, Activations::Q16, Activations::Q8];
 
-fn plain(dtype: DType, rows: usize, inputs: usize, outputs: usize) -> [Case; 2] {
-    BOTH.map(|activations| Case {
+fn plain(dtype: DType, rows: usize, inputs: usize, outputs: usize) -> [Case; 3] {
+    ALL.map(|activations| Case {
         dtype,
         rows,
         inputs,
@@ -53,19 +53,22 @@ fn plain(dtype: DType, rows: usize, inputs: usize, outputs: usize) -> [Case; 2] 
 }
 
 /// What the kernel is to multiply: `x`, or what is left of it after quantising, by the formula of
-/// `max / 127`.
+/// `max / most`.
 fn seen(case: Case, x: &[f32]) -> Vec<f32> {
     // A single row is kept as numbers.
     let kept = case.outputs == 1 || !QUANTISED.contains(&case.dtype);
-    if kept || case.activations == Activations::F32 {
-        return x.to_vec();
-    }
+    let most = match case.activations {
+        _ if kept => return x.to_vec(),
+        Activations::F32 => return x.to_vec(),
+        Activations::Q16 => 32_639.0,
+        Activations::Q8 => 127.0,
+    };
     let blocks = x.chunks_exact(32).flat_map(|block| {
         let largest = block.iter().fold(0f32, |most, v| most.max(v.abs()));
-        let inverse = 127.0 / largest;
+        let inverse = most / largest;
         block
             .iter()
-            .map(move |v| (v * inverse).round_ties_even() * (largest / 127.0))
+            .map(move |v| (v * inverse).round_ties_even() * (largest / most))
     });
     blocks.collect()
 }
@@ -216,7 +219,7 @@ fn production_and_random_shapes() {
 fn gated_layers() {
     for dtype in [DType::F32, DType::Q8_0, DType::Q4_1] {
         for (rows, outputs) in [(1, 16), (5, 19)] {
-            for activations in BOTH {
+            for activations in ALL {
                 let inputs = 96;
                 let mut scene = Scene::new(rows, 9);
                 let x_values = scene.random.values(rows * inputs, 1.0);
@@ -233,7 +236,10 @@ fn gated_layers() {
                     out,
                 };
                 scene.op(Op::GatedMatMul(op));
-                let case = plain(dtype, rows, inputs, outputs)[usize::from(activations == BOTH[1])];
+                let case = Case {
+                    activations,
+                    ..plain(dtype, rows, inputs, outputs)[0]
+                };
                 let seen = seen(case, &x_values);
                 let mut expected = vec![0.0; rows * outputs];
                 decant::ops::gated_matmul::reference(
@@ -280,26 +286,32 @@ fn quantised_activations_are_within_their_bound_of_the_exact_ones() {
         out,
     }));
     let matrix = scene.matrix(weight);
-    let allowed: Vec<f64> = x_values
-        .chunks_exact(256)
-        .flat_map(|x| {
-            matrix.chunks_exact(256).map(move |w| {
-                // Every value is off by half a scale at most.
-                let blocks = x.chunks_exact(32).zip(w.chunks_exact(32)).map(|(x, w)| {
-                    let largest = x.iter().fold(0f32, |most, v| most.max(v.abs()));
-                    f64::from(largest) / 254.0 * w.iter().map(|w| f64::from(w.abs())).sum::<f64>()
-                });
-                blocks.sum::<f64>() + 1e-4
+    let allowed = |steps: f64| -> Vec<f64> {
+        x_values
+            .chunks_exact(256)
+            .flat_map(|x| {
+                matrix.chunks_exact(256).map(move |w| {
+                    // Every value is off by half a scale at most: for 8 bits 1 / 254 of the largest.
+                    let blocks = x.chunks_exact(32).zip(w.chunks_exact(32)).map(|(x, w)| {
+                        let largest = x.iter().fold(0f32, |most, v| most.max(v.abs()));
+                        f64::from(largest) / steps
+                            * w.iter().map(|w| f64::from(w.abs())).sum::<f64>()
+                    });
+                    blocks.sum::<f64>() + 1e-4
+                })
             })
-        })
-        .collect();
-    block_on(async {
-        let (mut reference, mut cpu) = (Reference::new(), Cpu::new(Activations::Q8));
-        scene.load(&mut reference).await.unwrap();
-        scene.load(&mut cpu).await.unwrap();
-        let expected = scene.run(&reference, &plain_step(3), out).await.unwrap();
-        let found = scene.run(&cpu, &plain_step(3), out).await.unwrap();
-        assert_close("within half a scale", &expected, &found, &allowed);
-        assert_ne!(expected, found);
-    });
+            .collect()
+    };
+    for (activations, steps) in [(Activations::Q8, 254.0), (Activations::Q16, 65_278.0)] {
+        block_on(async {
+            let (mut reference, mut cpu) = (Reference::new(), Cpu::new(activations));
+            scene.load(&mut reference).await.unwrap();
+            scene.load(&mut cpu).await.unwrap();
+            let expected = scene.run(&reference, &plain_step(3), out).await.unwrap();
+            let found = scene.run(&cpu, &plain_step(3), out).await.unwrap();
+            let allowed = allowed(steps);
+            assert_close(&format!("{activations:?}"), &expected, &found, &allowed);
+            assert_ne!(expected, found);
+        });
+    }
 }

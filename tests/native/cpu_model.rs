@@ -38,7 +38,7 @@ fn every_architecture_equals_hugging_face() {
 
 #[test]
 fn the_real_model_gives_the_ids_of_hugging_face() {
-    let Some(engine) = real(Activations::F32, CacheType::F32) else {
+    let Some(engine) = real(Activations::Q16, CacheType::F32) else {
         return;
     };
     for case in &cases()[..1] {

@@ -42,7 +42,8 @@ options:
                       '{\"do_sample\": true, \"temperature\": 0.7, \"max_new_tokens\": 64}'
   --explain           print the plan, and generate nothing
   --device NAME       webgpu (default), cpu, or reference (exact and slow)
-  --activations NAME  on the CPU: f32 (default), or q8_0: 8 bits where weights are quantised
+  --activations NAME  on the CPU, where weights are quantised: q16_0 (default, 16 bits), q8_0 (fast, and
+                      spoils the answers of small models), or f32 (exact and slow)
   --kv-cache NAME     f16 (default) or f32
   --quantize NAME     q8_0 or q4_0: make it of matrices of plain numbers while loading
   --context N         positions that can be held
@@ -69,7 +70,7 @@ struct Options {
     config: Value,
     explain: bool,
     device: Device,
-    activations: Activations,
+    activations: Option<Activations>,
     load: LoadOptions,
     prefill: usize,
     decode: usize,
@@ -113,7 +114,7 @@ fn options(mut arguments: lexopt::Parser) -> Outcome<Options> {
         config: Value::Null,
         explain: false,
         device: Device::WebGpu,
-        activations: Activations::F32,
+        activations: None,
         load: LoadOptions::default(),
         prefill: 128,
         decode: 32,
@@ -134,8 +135,9 @@ fn options(mut arguments: lexopt::Parser) -> Outcome<Options> {
                 options.device = [Device::WebGpu, Device::Cpu, Device::Reference][at];
             }
             Long("activations") => {
-                let at = choice("--activations", &mut arguments, &["q8_0", "f32"])?;
-                options.activations = [Activations::Q8, Activations::F32][at];
+                let at = choice("--activations", &mut arguments, &["q16_0", "q8_0", "f32"])?;
+                options.activations =
+                    Some([Activations::Q16, Activations::Q8, Activations::F32][at]);
             }
             Long("kv-cache") => {
                 let at = choice("--kv-cache", &mut arguments, &["f16", "f32"])?;
@@ -156,8 +158,13 @@ fn options(mut arguments: lexopt::Parser) -> Outcome<Options> {
         }
     }
     options.model = model.ok_or("the path of a model is missing; see decant --help")?;
-    if options.activations == Activations::Q8 && !matches!(options.device, Device::Cpu) {
-        return Err("--activations q8_0 is for --device cpu; elsewhere they are f32".into());
+    if !matches!(options.device, Device::Cpu)
+        && matches!(
+            options.activations,
+            Some(Activations::Q8 | Activations::Q16)
+        )
+    {
+        return Err("--activations is for --device cpu; elsewhere they are f32".into());
     }
     if options.system.is_some() && !options.chat {
         return Err("--system belongs to a chat; add --chat".into());
@@ -176,7 +183,7 @@ fn choice(name: &str, arguments: &mut lexopt::Parser, allowed: &[&str]) -> Outco
 fn load(options: &Options) -> Outcome<Engine> {
     let executor: Box<dyn Executor> = match options.device {
         Device::Reference => Box::new(Reference::new()),
-        Device::Cpu => Box::new(Cpu::new(options.activations)),
+        Device::Cpu => Box::new(Cpu::new(options.activations.unwrap_or_default())),
         Device::WebGpu => Box::new(block_on(Gpu::new(GpuOptions::default()))?),
     };
     model::load(&options.model, executor, options.load)

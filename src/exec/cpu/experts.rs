@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::{
+    Activations,
     formats::ROWS,
     math::activate,
     pass::{Scratch, input, products},
@@ -25,7 +26,7 @@ pub struct Rows {
 pub fn experts(
     op: &Experts,
     [gate, up, down]: [&Weight; 3],
-    quantise: bool,
+    activations: Activations,
     x: &[f32],
     route: &[f32],
     scratch: &mut Scratch,
@@ -42,16 +43,23 @@ pub fn experts(
             let expert = expert as usize;
             let place = expert * width..(expert + 1) * width;
             let (octets, x) = (octets(&place), input(x, hidden));
-            products([gate, up], octets, x, quantise, scratch, |octet, sums| {
-                let [gate, up] = sums.map(|sums| load8(&sums[0]));
-                let mut values = [0.0; ROWS];
-                let gated = [0, 1].map(|i| activate(op.activation, gate[i]) * up[i]);
-                store8(gated, &mut values);
-                keep(&values, octet, &place, &mut rows.gated);
-            });
+            products(
+                [gate, up],
+                octets,
+                x,
+                activations,
+                scratch,
+                |octet, sums| {
+                    let [gate, up] = sums.map(|sums| load8(&sums[0]));
+                    let mut values = [0.0; ROWS];
+                    let gated = [0, 1].map(|i| activate(op.activation, gate[i]) * up[i]);
+                    store8(gated, &mut values);
+                    keep(&values, octet, &place, &mut rows.gated);
+                },
+            );
             let place = expert * hidden..(expert + 1) * hidden;
             let (octets, x) = (self::octets(&place), input(&rows.gated, width));
-            products([down], octets, x, quantise, scratch, |octet, [sums]| {
+            products([down], octets, x, activations, scratch, |octet, [sums]| {
                 keep(&sums[0], octet, &place, &mut rows.down);
             });
             for (out, value) in out.iter_mut().zip(&rows.down) {

@@ -16,7 +16,7 @@
 
 use half::f16;
 
-use super::simd::{Bytes, I32x4, Quad};
+use super::simd::{Bytes, Quad};
 use crate::tensor::DType;
 
 /// Rows that are stored together.
@@ -90,7 +90,7 @@ pub trait Quants<const BYTES: usize> {
     fn quads(block: &[u8; BYTES], q: usize) -> [[Bytes; 2]; 2];
 
     /// Adds to each lane its row's products.
-    fn dot(sum: I32x4, rows: Bytes, quad: &Quad) -> I32x4;
+    fn dot<Q: Quad>(sum: Q::Sum, rows: Bytes, quad: &Q) -> Q::Sum;
 }
 
 /// Q8_0.
@@ -110,8 +110,8 @@ impl Quants<256> for Eights {
     }
 
     #[inline(always)]
-    fn dot(sum: I32x4, rows: Bytes, quad: &Quad) -> I32x4 {
-        sum.dot_wide(rows, quad)
+    fn dot<Q: Quad>(sum: Q::Sum, rows: Bytes, quad: &Q) -> Q::Sum {
+        quad.dot_wide(sum, rows)
     }
 }
 
@@ -127,7 +127,7 @@ impl<const MINIMA: bool> Quants<128> for Nibbles<MINIMA> {
     }
 
     #[inline(always)]
-    fn dot(sum: I32x4, rows: Bytes, quad: &Quad) -> I32x4 {
-        sum.dot(rows, quad)
+    fn dot<Q: Quad>(sum: Q::Sum, rows: Bytes, quad: &Q) -> Q::Sum {
+        quad.dot(sum, rows)
     }
 }

@@ -3,15 +3,15 @@
 use std::{mem::take, ops::Range};
 
 use super::{
-    attention,
+    Activations, attention,
     cache::Layer,
     experts,
     formats::ROWS,
     math::activate,
     norm,
     product::{Input, Sums, multiply},
-    quantised::Quantised,
-    simd::F32x4,
+    quantised::{Blocks, MOST, Quantised},
+    simd::{Eights, F32x4, Sixteens},
     weight::{PANEL, Panel, Weight},
 };
 use crate::{
@@ -26,7 +26,8 @@ use crate::{
 pub struct Scratch {
     panel: Box<Panel>,
     sums: [Vec<[f32; ROWS]>; 2],
-    quantised: Quantised,
+    eights: Blocks<Eights>,
+    sixteens: Blocks<Sixteens>,
     row: Vec<f32>,
     attention: attention::Scratch,
     pub experts: experts::Rows,
@@ -37,7 +38,8 @@ impl Default for Scratch {
         Self {
             panel: Box::new([[0.0; ROWS]; PANEL]),
             sums: Default::default(),
-            quantised: Quantised::default(),
+            eights: Blocks::default(),
+            sixteens: Blocks::default(),
             row: Vec::new(),
             attention: attention::Scratch::default(),
             experts: experts::Rows::default(),
@@ -54,8 +56,8 @@ pub struct Pass<'a> {
     pub layers: &'a mut [Layer],
     pub buffers: &'a mut [Vec<f32>],
     pub scratch: &'a mut Scratch,
-    /// Whether activations are quantised where weights are.
-    pub quantise: bool,
+    /// How activations meet quantised weights.
+    pub activations: Activations,
 }
 
 impl<'a> Pass<'a> {
@@ -165,7 +167,7 @@ impl<'a> Pass<'a> {
             matrices,
             octets,
             input,
-            self.quantise,
+            self.activations,
             self.scratch,
             |octet, [sums]| {
                 let bias = bias.map_or([F32x4::zero(); 2], |bias| part(&bias[octet * ROWS..]));
@@ -200,7 +202,7 @@ impl<'a> Pass<'a> {
             matrices,
             octets,
             input,
-            self.quantise,
+            self.activations,
             self.scratch,
             |octet, sums| {
                 let bias = biases.map(|bias| {
@@ -230,7 +232,7 @@ impl<'a> Pass<'a> {
         experts::experts(
             op,
             matrices,
-            self.quantise,
+            self.activations,
             x_rows,
             route,
             self.scratch,
@@ -288,7 +290,7 @@ pub fn products<const M: usize>(
     matrices: [&Weight; M],
     octets: Range<usize>,
     input: Input,
-    quantise: bool,
+    activations: Activations,
     scratch: &mut Scratch,
     mut each: impl FnMut(usize, [&Sums; M]),
 ) {
@@ -299,13 +301,24 @@ pub fn products<const M: usize>(
     let Scratch {
         panel,
         sums,
-        quantised,
+        eights,
+        sixteens,
         ..
     } = scratch;
     let mut input = input;
-    if quantise && matrices.iter().any(|matrix| matrix.is_quantised()) {
-        quantised.fill(input.x, input.columns);
-        input.quantised = Some(quantised);
+    if matrices.iter().any(|matrix| matrix.is_quantised()) {
+        let (x, columns) = (input.x, input.columns);
+        input.quantised = match activations {
+            Activations::F32 => None,
+            Activations::Q16 => {
+                sixteens.fill(x, columns, MOST[1]);
+                Some(Quantised::Sixteens(sixteens))
+            }
+            Activations::Q8 => {
+                eights.fill(x, columns, MOST[0]);
+                Some(Quantised::Eights(eights))
+            }
+        };
     }
     for sums in sums.iter_mut() {
         sums.resize(rows, [0.0; ROWS]);

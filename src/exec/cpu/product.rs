@@ -7,8 +7,8 @@
 
 use super::{
     formats::{Eights, Nibbles, Quants, ROWS},
-    quantised::{Block, Quantised},
-    simd::{F32x4, I32x4, load8, store8},
+    quantised::{Block, Blocks, Quantised},
+    simd::{F32x4, Quad, load8, store8},
     weight::{PANEL, Panel, Weight},
 };
 use crate::tensor::DType;
@@ -27,18 +27,25 @@ pub struct Input<'a> {
     /// Values in a row.
     pub columns: usize,
     /// The same, quantised; `None` where weights are to meet numbers.
-    pub quantised: Option<&'a Quantised>,
+    pub quantised: Option<Quantised<'a>>,
 }
 
 /// Writes the products of all rows of `input` with an octet of `weight` to `sums`.
 pub fn multiply(weight: &Weight, octet: usize, input: Input, panel: &mut Panel, sums: &mut Sums) {
     sums.fill([0.0; ROWS]);
-    let quantised = input.quantised.filter(|_| weight.is_quantised());
-    match (quantised, weight.spec().dtype) {
-        (Some(x), DType::Q8_0) => quants::<Eights, 256>(weight, octet, x, sums),
-        (Some(x), DType::Q4_0) => quants::<Nibbles<false>, 128>(weight, octet, x, sums),
-        (Some(x), DType::Q4_1) => quants::<Nibbles<true>, 128>(weight, octet, x, sums),
-        _ => numbers(weight, octet, input, panel, sums),
+    match input.quantised.filter(|_| weight.is_quantised()) {
+        Some(Quantised::Eights(x)) => integers(weight, octet, x, sums),
+        Some(Quantised::Sixteens(x)) => integers(weight, octet, x, sums),
+        None => numbers(weight, octet, input, panel, sums),
+    }
+}
+
+fn integers<Q: Quad>(weight: &Weight, octet: usize, x: &Blocks<Q>, sums: &mut Sums) {
+    match weight.spec().dtype {
+        DType::Q8_0 => quants::<Eights, 256, Q>(weight, octet, x, sums),
+        DType::Q4_0 => quants::<Nibbles<false>, 128, Q>(weight, octet, x, sums),
+        DType::Q4_1 => quants::<Nibbles<true>, 128, Q>(weight, octet, x, sums),
+        _ => unreachable!("only formats with a layout count as quantised"),
     }
 }
 
@@ -105,10 +112,10 @@ fn tile_of_one(panel: &[[f32; ROWS]], x: &[f32], sums: &mut [f32; ROWS]) {
     store8([total(0), total(1)], sums);
 }
 
-fn quants<F: Quants<N>, const N: usize>(
+fn quants<F: Quants<N>, const N: usize, Q: Quad>(
     weight: &Weight,
     octet: usize,
-    x: &Quantised,
+    x: &Blocks<Q>,
     sums: &mut Sums,
 ) {
     let blocks = weight.blocks::<F, N>(octet).zip(x.columns());
@@ -116,25 +123,29 @@ fn quants<F: Quants<N>, const N: usize>(
         // In a register from block to block.
         let mut total = [*sums];
         for ((quants, scales), x) in blocks {
-            block::<F, N, 1>(quants, scales, [&x[0]], &mut total);
+            block::<F, N, Q, 1>(quants, scales, [&x[0]], &mut total);
         }
         *sums = total[0];
         return;
     }
     for ((quants, scales), x) in blocks {
-        let (tiles, rest) = sums.as_chunks_mut::<TILE>();
-        let (x_tiles, x_rest) = x.as_chunks::<TILE>();
+        // Their sums must fit into the registers.
+        let tiled = if Q::LEAN { x.len() / TILE * TILE } else { 0 };
+        let ((tiles, _), (x_tiles, _)) = (
+            sums[..tiled].as_chunks_mut::<TILE>(),
+            x[..tiled].as_chunks::<TILE>(),
+        );
         for (sums, x) in tiles.iter_mut().zip(x_tiles) {
-            block::<F, N, TILE>(quants, scales, x.each_ref(), sums);
+            block::<F, N, Q, TILE>(quants, scales, x.each_ref(), sums);
         }
-        let (pairs, rest) = rest.as_chunks_mut::<2>();
-        let (x_pairs, x_rest) = x_rest.as_chunks::<2>();
+        let (pairs, rest) = sums[tiled..].as_chunks_mut::<2>();
+        let (x_pairs, x_rest) = x[tiled..].as_chunks::<2>();
         for (sums, x) in pairs.iter_mut().zip(x_pairs) {
-            block::<F, N, 2>(quants, scales, x.each_ref(), sums);
+            block::<F, N, Q, 2>(quants, scales, x.each_ref(), sums);
         }
         let (ones, _) = rest.as_chunks_mut::<1>();
         for (sums, x) in ones.iter_mut().zip(x_rest) {
-            block::<F, N, 1>(quants, scales, [x], sums);
+            block::<F, N, Q, 1>(quants, scales, [x], sums);
         }
     }
 }
@@ -142,13 +153,13 @@ fn quants<F: Quants<N>, const N: usize>(
 /// Adds the products of one block: `sums[r] += scale · x.scale · Σ (quant − offset) · x.quant`, and the minimum
 /// times the sum of `x`.
 #[inline(always)]
-fn block<F: Quants<N>, const N: usize, const R: usize>(
+fn block<F: Quants<N>, const N: usize, Q: Quad, const R: usize>(
     quants: &[u8; N],
     scales: &[[f32; ROWS]],
-    x: [&Block; R],
+    x: [&Block<Q>; R],
     sums: &mut [[f32; ROWS]; R],
 ) {
-    let mut totals = x.map(|x| [I32x4::splat(-F::OFFSET * x.sum); 2]);
+    let mut totals = x.map(|x| [Q::sum(-F::OFFSET * x.sum); 2]);
     for q in 0..4 {
         let quads = F::quads(quants, q);
         for (total, x) in totals.iter_mut().zip(x) {
@@ -162,8 +173,9 @@ fn block<F: Quants<N>, const N: usize, const R: usize>(
     let minimum = F::MINIMA.then(|| load8(&scales[1]));
     for ((sums, total), x) in sums.iter_mut().zip(totals).zip(x) {
         let x_scale = F32x4::splat(x.scale);
+        let total = total.map(|total| Q::total(total).to_f32());
         let mut sum = load8(sums);
-        sum = [0, 1].map(|i| (scale[i] * x_scale).mul_add(total[i].to_f32(), sum[i]));
+        sum = [0, 1].map(|i| (scale[i] * x_scale).mul_add(total[i], sum[i]));
         if let Some(minimum) = minimum {
             let x_sum = F32x4::splat(x.scale * x.sum as f32);
             sum = [0, 1].map(|i| minimum[i].mul_add(x_sum, sum[i]));

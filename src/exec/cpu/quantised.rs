@@ -1,47 +1,56 @@
-//! Activations of 8 bits: each 32 neighbouring values of a row share a scale.
+//! Activations of 8 or 16 bits: each 32 neighbouring values of a row share a scale.
 //!
-//! `x ≈ scale · q` with `scale = max|x| / 127` and `q` from −127 to 127, so a value is off by half a scale at
-//! most. This is what llama.cpp does with activations (its q8_0 and q8_1).
+//! `x ≈ scale · q` with `scale = max|x| / most` and `q` from −most to most, 127 or 32639, so a value is off by
+//! half a scale at most. With 8 bits this is what llama.cpp does with activations (its q8_0 and q8_1); with 16
+//! it is as exact as numbers are for most purposes, and costs what 8 bits cost without an instruction for them.
 
 use super::{
     formats::BLOCK,
-    simd::{F32x4, I32x4, Quad},
+    simd::{Eights, F32x4, I32x4, Quad, Sixteens},
 };
+
+/// Quantised rows, one way or the other.
+#[derive(Debug, Clone, Copy)]
+pub enum Quantised<'a> {
+    Eights(&'a Blocks<Eights>),
+    Sixteens(&'a Blocks<Sixteens>),
+}
 
 /// The quantised rows of one input.
 #[derive(Debug, Default)]
-pub struct Quantised {
+pub struct Blocks<Q> {
     rows: usize,
     /// The first blocks of all rows, then their second blocks…
-    blocks: Vec<Block>,
+    blocks: Vec<Block<Q>>,
 }
 
 /// 32 neighbouring values of a row.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Block {
+pub struct Block<Q> {
     /// The quants, four by four.
-    pub quads: [Quad; BLOCK / 4],
+    pub quads: [Q; BLOCK / 4],
     /// What a quant is multiplied by; NaN if any of the values was not finite.
     pub scale: f32,
     /// The sum of the quants.
     pub sum: i32,
 }
 
-impl Quantised {
-    /// Quantises `x`, rows of `columns` values, a multiple of 32. Keeps its memory from call to call.
-    pub fn fill(&mut self, x: &[f32], columns: usize) {
+impl<Q: Quad> Blocks<Q> {
+    /// Quantises `x`, rows of `columns` values, a multiple of 32, to quants of at most `most`. Keeps its memory
+    /// from call to call.
+    pub fn fill(&mut self, x: &[f32], columns: usize, most: f32) {
         self.rows = x.len() / columns;
         self.blocks.clear();
         let in_row = columns / BLOCK;
         let (blocks, _) = x.as_chunks::<BLOCK>();
         for at in 0..in_row {
-            let column = (0..self.rows).map(|row| quantise(&blocks[row * in_row + at]));
+            let column = (0..self.rows).map(|row| quantise(&blocks[row * in_row + at], most));
             self.blocks.extend(column);
         }
     }
 
     /// For each 32 columns, the blocks of all rows.
-    pub fn columns(&self) -> impl Iterator<Item = &[Block]> {
+    pub fn columns(&self) -> impl Iterator<Item = &[Block<Q>]> {
         self.blocks.chunks_exact(self.rows)
     }
 }
@@ -49,7 +58,11 @@ impl Quantised {
 /// Below this, values of a block count as zeros: its inverse is still finite.
 const LEAST: f32 = 1e-30;
 
-fn quantise(values: &[f32; BLOCK]) -> Block {
+/// The largest quants of 8 and of 16 bits: of those, `127 · 256 + 127`, so that two bytes with signs can stand for
+/// each.
+pub const MOST: [f32; 2] = [127.0, 32_639.0];
+
+fn quantise<Q: Quad>(values: &[f32; BLOCK], most: f32) -> Block<Q> {
     let (vectors, _) = values.as_chunks();
     let zero = F32x4::zero();
     let (mut largest, mut check) = (zero, zero);
@@ -59,25 +72,21 @@ fn quantise(values: &[f32; BLOCK]) -> Block {
         check = check + vector * zero;
     }
     let largest = largest.lanes().into_iter().fold(0.0, f32::max);
-    let inverse = if largest < LEAST {
-        0.0
-    } else {
-        127.0 / largest
-    };
+    let inverse = if largest < LEAST { 0.0 } else { most / largest };
     // Added to this number, a quant stands in the last bits, rounded to an integer.
     let magic = F32x4::splat(12_582_912.0);
     let mut sum = I32x4::splat(0);
-    let mut block = Block::default();
+    let mut block = Block::<Q>::default();
     for (quad, vector) in block.quads.iter_mut().zip(vectors) {
         // Rounded after the product, so that a value in the middle becomes the same quant in every build.
         let shifted = F32x4::load(vector) * F32x4::splat(inverse) + magic;
-        *quad = Quad::new(shifted.as_bits().lanes().map(|bits| bits as i8));
+        *quad = Q::new(shifted.as_bits().lanes());
         sum = sum.add(shifted.as_bits());
     }
     let offset = (BLOCK as i32 / 4).wrapping_mul(12_582_912f32.to_bits() as i32);
     let lanes = sum.lanes().map(|lane| lane.wrapping_sub(offset));
     block.sum = lanes.into_iter().fold(0, i32::wrapping_add);
-    block.scale = largest / 127.0 + check.sum();
+    block.scale = largest / most + check.sum();
     if largest < LEAST {
         block.scale = check.sum();
     }
@@ -88,23 +97,34 @@ fn quantise(values: &[f32; BLOCK]) -> Block {
 mod tests {
     use super::*;
 
-    fn block(x: impl Fn(usize) -> f32) -> Block {
-        quantise(&std::array::from_fn(x))
+    fn block(x: impl Fn(usize) -> f32) -> Block<Eights> {
+        quantise(&std::array::from_fn(x), MOST[0])
     }
 
     /// Quads can be compared, not read: that is left to the products that they are for.
-    fn quads(quants: impl Fn(usize) -> i8) -> [Quad; 8] {
-        std::array::from_fn(|q| Quad::new(std::array::from_fn(|i| quants(4 * q + i))))
+    fn quads<Q: Quad>(quants: impl Fn(usize) -> i32) -> [Q; 8] {
+        std::array::from_fn(|q| Q::new(std::array::from_fn(|i| quants(4 * q + i))))
     }
 
     #[test]
     fn the_largest_becomes_127() {
         let found = block(|i| (i as f32 - 31.0) / 2.0);
         assert_eq!(found.scale, 15.5 / 127.0);
-        let quant = |i: usize| ((i as f32 - 31.0) * 127.0 / 31.0).round() as i8;
+        let quant = |i: usize| ((i as f32 - 31.0) * 127.0 / 31.0).round() as i32;
         assert_eq!(found.quads, quads(quant));
-        assert_eq!(found.sum, (0..32).map(|i| i32::from(quant(i))).sum::<i32>());
-        assert_ne!(found.quads, quads(|i| quant(i) + i8::from(i == 30)));
+        assert_eq!(found.sum, (0..32).map(quant).sum::<i32>());
+        assert_ne!(found.quads, quads(|i| quant(i) + i32::from(i == 30)));
+    }
+
+    #[test]
+    fn of_16_bits_the_largest_becomes_32639() {
+        let found: Block<Sixteens> =
+            quantise(&std::array::from_fn(|i| (i as f32 - 31.0) / 2.0), MOST[1]);
+        assert_eq!(found.scale, 15.5 / 32_639.0);
+        let quant = |i: usize| ((i as f32 - 31.0) * 32_639.0 / 31.0).round() as i32;
+        assert_eq!(found.quads, quads(quant));
+        assert_eq!(found.sum, (0..32).map(quant).sum::<i32>());
+        assert_ne!(found.quads, quads(|i| quant(i) + i32::from(i == 30)));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 // Tokens per second of the packed package in headless Chromium, through its public face.
 //
-//   node tests/web/bench/decode.mjs [--device webgpu|cpu|auto] [--activations q8_0|f32] [--runs 3]
+//   node tests/web/bench/decode.mjs [--device webgpu|cpu|auto] [--activations q16_0|q8_0|f32] [--runs 3]
 //                                   [--prefill 128] [--decode 32] [--plain] [--file NAME] [--out FILE]
 //
 // --plain measures the module without relaxed SIMD, --file another model of the models folder.

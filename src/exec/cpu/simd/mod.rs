@@ -5,7 +5,7 @@
 //! compiled; the build makes one module with relaxed instructions and one without.
 //!
 //! Products of quantised values are the one place where the two differ in more than an instruction: a
-//! [`Quad`] holds four neighbouring activations in the form that [`I32x4::dot`] multiplies best.
+//! [`Quad`] holds four neighbouring activations in the form that is multiplied best.
 
 #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
 mod portable;
@@ -20,6 +20,7 @@ use portable as native;
 use wasm as native;
 
 pub use native::{Bytes, F32x4, I32x4};
+pub use quads::{Eights, Sixteens};
 
 /// What this build runs on, for people.
 pub const NAME: &str = if cfg!(all(target_arch = "wasm32", target_feature = "relaxed-simd")) {
@@ -30,34 +31,76 @@ pub const NAME: &str = if cfg!(all(target_arch = "wasm32", target_feature = "rel
     "portable code"
 };
 
-/// Words of a [`Quad`]: one of four bytes, or two of two 16-bit numbers.
-const QUAD_WORDS: usize = if cfg!(all(target_arch = "wasm32", target_feature = "relaxed-simd")) {
-    1
-} else {
-    2
-};
-
 /// Four quantised activations that stand next to each other, ready to meet the same four places of four
 /// rows of a matrix.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Quad([u32; QUAD_WORDS]);
+pub trait Quad: Copy + Default {
+    /// Sums of products, before the last addition.
+    type Sum: Copy;
+    /// Whether the sums of four rows stay in registers, with what their products need.
+    const LEAN: bool = false;
 
-impl Quad {
     /// Activations in their order.
+    fn new(values: [i32; 4]) -> Self;
+
+    /// A sum to begin with.
+    fn sum(first: i32) -> Self::Sum;
+
+    /// Adds four products to each lane of `sum`: `rows` holds four bytes below 128 for each.
+    fn dot(&self, sum: Self::Sum, rows: Bytes) -> Self::Sum;
+
+    /// The same for any bytes.
+    fn dot_wide(&self, sum: Self::Sum, rows: Bytes) -> Self::Sum;
+
+    /// What was summed.
+    fn total(sum: Self::Sum) -> I32x4;
+}
+
+/// Four activations of up to 16 bits, as 16-bit numbers: the even places of a matrix are met by one product, the
+/// odd ones by another.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Words([u32; 2]);
+
+impl Quad for Words {
+    type Sum = I32x4;
+
     #[inline(always)]
-    pub fn new(values: [i8; 4]) -> Self {
-        let mut words = [0; QUAD_WORDS];
-        if QUAD_WORDS == 1 {
-            words[0] = u32::from_le_bytes(values.map(|v| v as u8));
-        } else {
-            let pair = |low: i8, high: i8| u32::from(low as i16 as u16) | (high as u32) << 16;
-            // Even places of the matrix are met by one product, odd ones by the other.
-            words[0] = pair(values[0], values[2]);
-            words[QUAD_WORDS - 1] = pair(values[1], values[3]);
-        }
-        Self(words)
+    fn new(values: [i32; 4]) -> Self {
+        let pair = |low: i32, high: i32| u32::from(low as u16) | (high as u32) << 16;
+        Self([pair(values[0], values[2]), pair(values[1], values[3])])
+    }
+
+    #[inline(always)]
+    fn sum(first: i32) -> I32x4 {
+        I32x4::splat(first)
+    }
+
+    #[inline(always)]
+    fn dot(&self, sum: I32x4, rows: Bytes) -> I32x4 {
+        self.dot_wide(sum, rows)
+    }
+
+    #[inline(always)]
+    fn dot_wide(&self, sum: I32x4, rows: Bytes) -> I32x4 {
+        let [even, odd] = rows.even_and_odd();
+        sum.add(even.dot_pairs(self.0[0]))
+            .add(odd.dot_pairs(self.0[1]))
+    }
+
+    #[inline(always)]
+    fn total(sum: I32x4) -> I32x4 {
+        sum
     }
 }
+
+#[cfg(not(all(target_arch = "wasm32", target_feature = "relaxed-simd")))]
+mod quads {
+    /// Activations of 16 bits.
+    pub type Sixteens = super::Words;
+    /// Activations of 8 bits. Without an instruction for them they are widened once, not for each row.
+    pub type Eights = super::Words;
+}
+#[cfg(all(target_arch = "wasm32", target_feature = "relaxed-simd"))]
+mod quads;
 
 impl F32x4 {
     /// Four zeros.

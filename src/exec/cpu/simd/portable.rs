@@ -1,7 +1,5 @@
 //! Vectors as arrays: the same results where there are no vector instructions to name.
 
-use super::Quad;
-
 /// Four f32.
 #[derive(Debug, Clone, Copy)]
 pub struct F32x4([f32; 4]);
@@ -137,6 +135,17 @@ impl I32x4 {
         Self(self.0.map(|v| v >> bits))
     }
 
+    /// For each lane the sum of the products of its two 16-bit words with the two of `factors`, all with signs.
+    #[inline(always)]
+    pub fn dot_pairs(self, factors: u32) -> Self {
+        let pair = |word: i32| [i32::from(word as i16), word >> 16];
+        let [low, high] = pair(factors as i32);
+        Self(
+            self.0
+                .map(|word| pair(word)[0] * low + pair(word)[1] * high),
+        )
+    }
+
     /// As f32.
     #[inline(always)]
     pub fn to_f32(self) -> F32x4 {
@@ -147,28 +156,6 @@ impl I32x4 {
     #[inline(always)]
     pub fn as_f32(self) -> F32x4 {
         F32x4(self.0.map(|v| f32::from_bits(v as u32)))
-    }
-
-    /// Adds four products to each lane: `rows` holds four bytes below 128 for each.
-    #[inline(always)]
-    pub fn dot(self, rows: Bytes, quad: &Quad) -> Self {
-        self.dot_wide(rows, quad)
-    }
-
-    /// The same for any bytes.
-    #[inline(always)]
-    pub fn dot_wide(self, rows: Bytes, quad: &Quad) -> Self {
-        let [even, odd] = quad
-            .0
-            .map(|word| [i32::from(word as i16), word as i32 >> 16]);
-        let factors = [even[0], odd[0], even[1], odd[1]];
-        Self(std::array::from_fn(|lane| {
-            let bytes = &rows.0[4 * lane..4 * lane + 4];
-            self.0[lane]
-                + (0..4)
-                    .map(|i| i32::from(bytes[i]) * factors[i])
-                    .sum::<i32>()
-        }))
     }
 }
 
@@ -189,6 +176,17 @@ impl Bytes {
     #[inline(always)]
     pub fn high_nibbles(self) -> Self {
         Self(self.0.map(|v| v >> 4))
+    }
+
+    /// The first and third byte of each four as 16-bit words, and the second and fourth.
+    #[inline(always)]
+    pub fn even_and_odd(self) -> [I32x4; 2] {
+        let (fours, _) = self.0.as_chunks::<4>();
+        [0, 1].map(|odd| {
+            I32x4(std::array::from_fn(|lane| {
+                i32::from(fours[lane][odd]) | i32::from(fours[lane][odd + 2]) << 16
+            }))
+        })
     }
 
     /// The eight little-endian 16-bit words, widened.

@@ -2,8 +2,6 @@
 
 use core::arch::wasm32::*;
 
-use super::Quad;
-
 /// Four f32.
 #[derive(Debug, Clone, Copy)]
 pub struct F32x4(v128);
@@ -154,38 +152,18 @@ impl I32x4 {
         F32x4(self.0)
     }
 
-    /// Adds four products to each lane: `rows` holds four bytes below 128 for each.
+    /// For each lane the sum of the products of its two 16-bit words with the two of `factors`, all with signs.
+    #[inline(always)]
+    pub fn dot_pairs(self, factors: u32) -> Self {
+        Self(i32x4_dot_i16x8(self.0, u32x4_splat(factors)))
+    }
+
+    /// Adds to each lane the products of its four bytes, below 128, with the four of `factors`, with signs.
     #[cfg(target_feature = "relaxed-simd")]
     #[inline(always)]
-    pub fn dot(self, rows: Bytes, quad: &Quad) -> Self {
-        let quad = u32x4_splat(quad.0[0]);
-        Self(i32x4_relaxed_dot_i8x16_i7x16_add(quad, rows.0, self.0))
-    }
-
-    /// Adds four products to each lane: `rows` holds four bytes below 128 for each.
-    #[cfg(not(target_feature = "relaxed-simd"))]
-    #[inline(always)]
-    pub fn dot(self, rows: Bytes, quad: &Quad) -> Self {
-        self.dot_wide(rows, quad)
-    }
-
-    /// The same for any bytes.
-    #[cfg(target_feature = "relaxed-simd")]
-    #[inline(always)]
-    pub fn dot_wide(self, rows: Bytes, quad: &Quad) -> Self {
-        // Only bytes below 128 have a product that is the same everywhere.
-        let high = Self::splat(0).dot(rows.high_nibbles(), quad);
-        self.add(high.shl(4)).dot(rows.low_nibbles(), quad)
-    }
-
-    /// The same for any bytes.
-    #[cfg(not(target_feature = "relaxed-simd"))]
-    #[inline(always)]
-    pub fn dot_wide(self, rows: Bytes, quad: &Quad) -> Self {
-        let even = v128_and(rows.0, u16x8_splat(255));
-        let odd = u16x8_shr(rows.0, 8);
-        let sum = i32x4_add(self.0, i32x4_dot_i16x8(even, u32x4_splat(quad.0[0])));
-        Self(i32x4_add(sum, i32x4_dot_i16x8(odd, u32x4_splat(quad.0[1]))))
+    pub fn add_dot(self, bytes: Bytes, factors: u32) -> Self {
+        let factors = u32x4_splat(factors);
+        Self(i32x4_relaxed_dot_i8x16_i7x16_add(factors, bytes.0, self.0))
     }
 }
 
@@ -208,6 +186,15 @@ impl Bytes {
     pub fn high_nibbles(self) -> Self {
         // By 16 bits: there is no shift of bytes in most machines.
         Self(v128_and(u16x8_shr(self.0, 4), u8x16_splat(15)))
+    }
+
+    /// The first and third byte of each four as 16-bit words, and the second and fourth.
+    #[inline(always)]
+    pub fn even_and_odd(self) -> [I32x4; 2] {
+        [
+            I32x4(v128_and(self.0, u16x8_splat(255))),
+            I32x4(u16x8_shr(self.0, 8)),
+        ]
     }
 
     /// The eight little-endian 16-bit words, widened.
