@@ -3,6 +3,8 @@
 //! An executor owns weights, cache and activations. It knows operations and tapes, and nothing of
 //! models, text or sampling.
 
+#[cfg(not(target_arch = "wasm32"))]
+mod ceilings;
 pub mod cpu;
 pub mod gpu;
 mod host;
@@ -12,6 +14,8 @@ pub mod sample;
 
 use std::{future::Future, pin::Pin};
 
+#[cfg(not(target_arch = "wasm32"))]
+pub use ceilings::Ceilings;
 pub use cpu::{Activations, Cpu};
 pub use profile::{KernelTime, Profile};
 pub use reference::Reference;

@@ -6,6 +6,7 @@ mod support;
 mod ahead;
 mod answers;
 mod attention;
+mod ceilings;
 mod chain;
 mod device;
 mod embed;

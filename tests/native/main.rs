@@ -8,6 +8,7 @@ mod assemble;
 mod batch;
 mod beam_search;
 mod beams;
+mod bench;
 mod cache;
 mod callbacks;
 mod candidates;

@@ -1,14 +1,14 @@
 //! The native command line: the same library without a browser, to work on the loop and the kernels.
 
+mod bench;
 mod model;
 
 use std::{
     error::Error,
     io::{Write, stderr, stdout},
     iter,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
-    time::Instant,
 };
 
 use decant::{
@@ -30,7 +30,7 @@ decant: language-model text generation, natively
 
 usage:
   decant generate MODEL [PROMPT] [options]   write a continuation, or an answer with --chat
-  decant bench    MODEL [options]            tokens per second of prefill and decode
+  decant bench    [MODEL] [options]          what this machine can do, and how much of it is reached
   decant inspect  MODEL                      what the files hold and what they would need
 
 MODEL is a .gguf file, a part of a split one, or the folder of a Hugging Face checkpoint.
@@ -47,8 +47,15 @@ options:
   --kv-cache NAME     f16 (default) or f32
   --quantize NAME     q8_0 or q4_0: make it of matrices of plain numbers while loading
   --context N         positions that can be held
-  --prefill N         bench: tokens of the prompt (default 128)
-  --decode N          bench: tokens to make (default 32)
+
+options of bench, which needs no MODEL: its weights are random unless there is one
+  --shape NAME        sizes of the model with random weights: 135m (default), 1b, 3b, or tiny
+  --formats LIST      weight formats, such as q8_0,f16 (default: all)
+  --sections LIST     of matrices,attention,norm,model,calls (default: all); calls needs MODEL
+  --batch N           sequences that are decoded together (default 8)
+  --prefill N         tokens of the prompt of a call (default 128)
+  --decode N          tokens that a call makes (default 32)
+  --json FILE         writes everything there, too
 ";
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -63,7 +70,7 @@ enum Device {
 
 /// What was asked for.
 struct Options {
-    model: PathBuf,
+    model: Option<PathBuf>,
     prompt: String,
     chat: bool,
     system: Option<String>,
@@ -72,8 +79,7 @@ struct Options {
     device: Device,
     activations: Option<Activations>,
     load: LoadOptions,
-    prefill: usize,
-    decode: usize,
+    bench: bench::Options,
 }
 
 fn main() -> ExitCode {
@@ -98,7 +104,16 @@ fn run() -> Outcome<()> {
     };
     match command.as_str() {
         "generate" => generate(&options(arguments)?),
-        "bench" => bench(&options(arguments)?),
+        "bench" => {
+            let mut options = options(arguments)?;
+            options.bench.cpu = match options.device {
+                Device::WebGpu => None,
+                Device::Cpu => Some(options.activations.unwrap_or_default()),
+                Device::Reference => return Err("bench measures webgpu or cpu".into()),
+            };
+            let named = options.model.is_some();
+            bench::bench(&options.bench, named.then_some(|| load(&options)))
+        }
         "inspect" => inspect(&options(arguments)?),
         other => Err(format!("unknown command {other:?}; see decant --help").into()),
     }
@@ -107,7 +122,7 @@ fn run() -> Outcome<()> {
 fn options(mut arguments: lexopt::Parser) -> Outcome<Options> {
     let mut model = None;
     let mut options = Options {
-        model: PathBuf::new(),
+        model: None,
         prompt: String::new(),
         chat: false,
         system: None,
@@ -116,8 +131,7 @@ fn options(mut arguments: lexopt::Parser) -> Outcome<Options> {
         device: Device::WebGpu,
         activations: None,
         load: LoadOptions::default(),
-        prefill: 128,
-        decode: 32,
+        bench: bench::Options::default(),
     };
     while let Some(argument) = arguments.next()? {
         match argument {
@@ -148,8 +162,28 @@ fn options(mut arguments: lexopt::Parser) -> Outcome<Options> {
                 options.load.quantise = Some([DType::Q8_0, DType::Q4_0][at]);
             }
             Long("context") => options.load.context_length = Some(arguments.value()?.parse()?),
-            Long("prefill") => options.prefill = arguments.value()?.parse()?,
-            Long("decode") => options.decode = arguments.value()?.parse()?,
+            Long("shape") => {
+                options.bench.shape = choice("--shape", &mut arguments, &bench::shapes())?;
+            }
+            Long("formats") => {
+                let names = DType::ALL.map(|dtype| dtype.name().to_lowercase());
+                let all = choices("--formats", &mut arguments, &names)?;
+                options.bench.formats = all.into_iter().map(|at| DType::ALL[at]).collect();
+            }
+            Long("sections") => {
+                let all = choices("--sections", &mut arguments, &bench::SECTIONS)?;
+                let names = all.into_iter().map(|at| bench::SECTIONS[at].to_owned());
+                options.bench.sections = names.collect();
+            }
+            Long("batch") => {
+                options.bench.batch = arguments.value()?.parse()?;
+                if !(1..=16).contains(&options.bench.batch) {
+                    return Err("--batch: allowed are 1 to 16".into());
+                }
+            }
+            Long("prefill") => options.bench.prefill = arguments.value()?.parse()?,
+            Long("decode") => options.bench.decode = arguments.value()?.parse()?,
+            Long("json") => options.bench.json = Some(arguments.value()?.into()),
             lexopt::Arg::Value(path) if model.is_none() => model = Some(PathBuf::from(path)),
             lexopt::Arg::Value(prompt) if options.prompt.is_empty() => {
                 options.prompt = prompt.string()?;
@@ -157,7 +191,7 @@ fn options(mut arguments: lexopt::Parser) -> Outcome<Options> {
             other => return Err(other.unexpected().into()),
         }
     }
-    options.model = model.ok_or("the path of a model is missing; see decant --help")?;
+    options.model = model;
     if !matches!(options.device, Device::Cpu)
         && matches!(
             options.activations,
@@ -174,9 +208,33 @@ fn options(mut arguments: lexopt::Parser) -> Outcome<Options> {
 
 /// The place of an option's value among those allowed.
 fn choice(name: &str, arguments: &mut lexopt::Parser, allowed: &[&str]) -> Outcome<usize> {
+    place(name, &arguments.value()?.string()?, allowed)
+}
+
+/// The same for a list with commas.
+fn choices<T: AsRef<str>>(
+    name: &str,
+    arguments: &mut lexopt::Parser,
+    allowed: &[T],
+) -> Outcome<Vec<usize>> {
     let found = arguments.value()?.string()?;
-    let at = allowed.iter().position(|value| *value == found);
-    at.ok_or_else(|| format!("{name} {found:?}: allowed are {}", allowed.join(", ")).into())
+    let places = found.split(',').map(|found| place(name, found, allowed));
+    places.collect()
+}
+
+fn place<T: AsRef<str>>(name: &str, found: &str, allowed: &[T]) -> Outcome<usize> {
+    let at = allowed.iter().position(|value| value.as_ref() == found);
+    at.ok_or_else(|| {
+        let allowed: Vec<_> = allowed.iter().map(AsRef::as_ref).collect();
+        format!("{name} {found:?}: allowed are {}", allowed.join(", ")).into()
+    })
+}
+
+impl Options {
+    fn model(&self) -> Outcome<&Path> {
+        let path = self.model.as_deref();
+        path.ok_or_else(|| "the path of a model is missing; see decant --help".into())
+    }
 }
 
 /// Loads the model as a page does: in pieces, none of them kept.
@@ -186,7 +244,7 @@ fn load(options: &Options) -> Outcome<Engine> {
         Device::Cpu => Box::new(Cpu::new(options.activations.unwrap_or_default())),
         Device::WebGpu => Box::new(block_on(Gpu::new(GpuOptions::default()))?),
     };
-    model::load(&options.model, executor, options.load)
+    model::load(options.model()?, executor, options.load)
 }
 
 fn generate(options: &Options) -> Outcome<()> {
@@ -290,43 +348,8 @@ fn args_of(stage: &Stage) -> String {
     args.collect::<Vec<_>>().join(", ")
 }
 
-fn bench(options: &Options) -> Outcome<()> {
-    let start = Instant::now();
-    let engine = load(options)?;
-    let info = engine.executor_info()?;
-    println!("adapter   {}", info.adapter);
-    info.notes
-        .iter()
-        .for_each(|note| println!("          {note}"));
-    println!("load      {:.2} s", start.elapsed().as_secs_f64());
-    // Any text will do: the work does not depend on it. Ids from the middle of the vocabulary.
-    let first = engine.model().vocabulary as u32 / 2;
-    let prompt = Prompt::Ids(
-        (0..options.prefill as u32)
-            .map(|i| first + i % 1000)
-            .collect(),
-    );
-    let config = serde_json::json!({ "max_new_tokens": options.decode + 1, "eos_token_id": [] });
-    let config = Value::from(&config);
-    for run in ["warm-up", "run 1", "run 2", "run 3"] {
-        let mut generation = engine.generate_prompts(std::slice::from_ref(&prompt), &config)?;
-        while block_on(generation.next())?.is_some() {}
-        let timings = generation.finish()?.timings;
-        let rate = |rate: Option<f64>| rate.unwrap_or(f64::NAN);
-        println!(
-            "{run:9} prefill {:8.2} tokens/s   decode {:7.2} tokens/s   {} dispatches and {} submits in {} passes",
-            rate(timings.prefill_tokens_per_second()),
-            rate(timings.decode_tokens_per_second()),
-            timings.dispatches,
-            timings.submits,
-            timings.forwards,
-        );
-    }
-    Ok(())
-}
-
 fn inspect(options: &Options) -> Outcome<()> {
-    let index = model::index(&options.model)?;
+    let index = model::index(options.model()?)?;
     for (key, value) in &index.metadata.0 {
         println!("{key} = {}", value.kind());
     }

@@ -10,6 +10,8 @@
 
 mod attention;
 mod cache;
+#[cfg(not(target_arch = "wasm32"))]
+mod ceilings;
 mod experts;
 mod formats;
 mod math;

@@ -81,6 +81,15 @@ pub fn kernels() -> impl Iterator<Item = &'static Kernel> {
         .chain(by_cache)
         .chain(plain)
         .chain(sample_kernels())
+        .chain(measuring_kernels())
+}
+
+/// Those of `decant bench`, which pages do not download.
+#[cfg(not(target_arch = "wasm32"))]
+use super::ceilings::measuring_kernels;
+#[cfg(target_arch = "wasm32")]
+fn measuring_kernels() -> impl Iterator<Item = &'static Kernel> {
+    std::iter::empty()
 }
 
 /// A kernel for each weight format, in the order of [`DType::ALL`].

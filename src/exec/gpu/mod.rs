@@ -8,6 +8,8 @@
 //! A step writes one small buffer and submits once. It makes no buffer, no pipeline and no bind group.
 
 mod binder;
+#[cfg(not(target_arch = "wasm32"))]
+mod ceilings;
 mod clock;
 mod device;
 mod dispatch;

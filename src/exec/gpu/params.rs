@@ -95,3 +95,11 @@ params! {
     /// `attention_merge.wgsl`.
     AttentionMergeParams { heads: u32, quads: u32, splits: u32, stride: u32 }
 }
+
+#[cfg(not(target_arch = "wasm32"))]
+params! {
+    /// `measure_read.wgsl`.
+    MeasureReadParams { quads: u32 }
+    /// `measure_multiply_add.wgsl`.
+    MeasureMultiplyAddParams { rounds: u32, factor: f32, addend: f32 }
+}
