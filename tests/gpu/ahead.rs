@@ -142,13 +142,14 @@ fn a_generation_that_is_left_gives_everything_back() {
             assert_eq!(block_on(generation.next()).unwrap(), None);
         }
         let output = generation.finish().unwrap();
-        assert_eq!(
-            output.sequences[0],
-            expected[0][..output.sequences[0].len()]
-        );
-        // At most the flights that are in the air.
-        assert!(output.timings.steps_wasted <= 8, "{:?}", output.timings);
-        assert!(output.timings.forwards <= 1 + pulls as u64 + 8 + 4);
+        // What was shown is there, and what came back with it.
+        let made = output.sequences[0].len();
+        assert!((pulls..=pulls + 4).contains(&made), "{made} of {pulls}");
+        assert_eq!(output.sequences[0], expected[0][..made]);
+        // The steps of at most the two flights in the air came to nothing, and all others to a token each.
+        let (wasted, forwards) = (output.timings.steps_wasted, output.timings.forwards);
+        assert_eq!((1..=8).contains(&wasted), pulls > 0, "{wasted}");
+        assert_eq!(made as u64 + wasted, forwards, "{:?}", output.timings);
         drop(generation);
         assert_eq!(engine.stats().cache_bytes_used, 0);
         let found = answer(&engine, &prompts, &config, RunAhead::Steps(4));

@@ -1,39 +1,22 @@
 //! Whole calls against Hugging Face's `generate()`: golden checkpoints on the reference executor.
 
-use std::collections::BTreeSet;
-
-use decant::error::ErrorKind;
+use decant::{error::ErrorKind, generation::Output};
 use pollster::block_on;
 use serde_json::{Value, json};
 
 use crate::support::{
-    generate::{answer, cases, difference, run},
+    generate::{answer, cases, check, difference, with_scores},
     golden, golden_engine,
 };
-
-/// Cases in which ours differs from Hugging Face by design.
-const REFUSED: [&str; 0] = [];
 
 #[test]
 fn calls_give_the_answers_of_hugging_face() {
     let mut passed = 0;
-    let (mut refused, mut padded) = (BTreeSet::new(), BTreeSet::new());
     for model in ["llama", "llama-tied", "llama-bf16"] {
         let engine = golden_engine::engine(model);
-        let counts = run(model, &engine);
-        assert_eq!(counts.failed, [""; 0], "{model}");
-        passed += counts.passed;
-        refused.extend(counts.refused);
-        padded.extend(counts.padded);
+        passed += check(model, &engine);
         assert_eq!(engine.stats().cache_bytes_used, 0);
     }
-    println!(
-        "generate: {passed} passed; {} refused by design: {refused:?}; {} where Hugging Face counts padding: {padded:?}; none failed",
-        refused.len(),
-        padded.len()
-    );
-    assert!(refused.iter().eq(REFUSED.iter()));
-    assert!(padded.iter().eq(["batch with max_length"].iter()));
     assert_eq!(passed, 92);
 }
 
@@ -59,6 +42,24 @@ fn the_comparison_of_calls_notices_a_difference() {
     notices(scored, "/expect/sequences_scores/1", json!(0.5));
     notices(scored, "/expect/scores/1/1/7", json!(0.25));
     notices(scored, "/expect/scores/0/0/0", json!("-inf"));
+    // Cases that do not ask for their scores are asked again: none, too few and wrong ones are seen.
+    let mut asking = 0;
+    for case in cases.iter().filter_map(with_scores) {
+        let name = case["name"].as_str().unwrap();
+        let output = answer(&engine, &case, None).unwrap();
+        assert_eq!(difference(&case, &output), None, "{name}");
+        let differs = |change: &dyn Fn(&mut Output)| {
+            let mut output = output.clone();
+            change(&mut output);
+            assert!(difference(&case, &output).is_some(), "{name}");
+        };
+        differs(&|output| output.scores = None);
+        differs(&|output| output.scores.as_mut().unwrap()[0].truncate(2));
+        differs(&|output| output.scores.as_mut().unwrap().push(Vec::new()));
+        differs(&|output| output.scores.as_mut().unwrap()[0][2][9] += 0.01);
+        asking += 1;
+    }
+    assert_eq!(asking, 7);
 }
 
 /// What Hugging Face raises for is refused here before any token; whatever else we refuse.

@@ -38,11 +38,11 @@ fn sizes_that_cannot_be_are_refused_by_key_or_tensor() {
         ("attention.head_count_kv", 0, "llama.attention.head_count"),
         ("attention.head_count_kv", 3, "llama.attention.head_count"),
         ("attention.key_length", 1 << 31, "llama.attention"),
-        ("embedding_length", 0, ""),
+        ("embedding_length", 0, "llama.embedding_length"),
         ("embedding_length", u64::MAX, "llama.embedding_length"),
-        ("feed_forward_length", 0, ""),
-        ("vocab_size", 0, ""),
-        ("context_length", 0, ""),
+        ("feed_forward_length", 0, "llama.feed_forward_length"),
+        ("vocab_size", 0, "llama.vocab_size"),
+        ("context_length", 0, "llama.context_length"),
     ] {
         let error = refused(key, value);
         let about = match error.kind() {

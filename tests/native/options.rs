@@ -133,7 +133,7 @@ fn is_allowed(name: &str, value: &Value) -> bool {
 }
 
 /// The plan is made before any work, so what it refuses costs nothing. Whether an option that is
-/// allowed works is for its own tests; some do not yet.
+/// allowed works is for its own tests.
 #[test]
 fn every_field_refuses_wrong_types_and_ranges_by_name() {
     let mut refused = 0;

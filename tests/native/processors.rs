@@ -1,4 +1,4 @@
-//! What single processors do, and failures B03, B05, B07, B08, B09, B12, B13 of comparable systems.
+//! What single processors do, and failures B03, B05, B07, B08 and B09 of comparable systems.
 
 use std::rc::Rc;
 
