@@ -227,7 +227,8 @@ export type StopReason =
   | "context_full";
 
 /** The layer that an option's value came from. */
-export type ValueSource = "call" | "generation_config.json" | "model config" | "library default";
+export type ValueSource =
+  "call" | "generation_config.json" | "model config" | "library default" | "derived";
 
 /** One stage of the plan: what it is called, what it was told, and which layer asked for it. */
 export interface PlanStage {

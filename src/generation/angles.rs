@@ -19,6 +19,12 @@ impl LongAngles {
         long.map_or(0, |long| long.first)
     }
 
+    /// How many ids may follow `ids` ids before the sequence takes other angles.
+    pub fn room(long: Option<Self>, ids: usize) -> usize {
+        let border = long.and_then(|long| long.after.checked_sub(ids));
+        border.unwrap_or(usize::MAX)
+    }
+
     /// Whether a sequence of `ids` ids is short and, with `capacity` positions, may become long.
     pub fn begin_within(self, ids: usize, capacity: usize) -> bool {
         (ids..=capacity).contains(&self.after)

@@ -7,7 +7,6 @@ use super::{
     candidates::{Assistant, Drafter},
     config::{PlanSetting, Source},
     engine::{Engine, Shared},
-    generate::Prepared,
     healing::Healing,
     inputs::{self, Prompt},
     plan::{Plan, Strategy},
@@ -31,6 +30,16 @@ pub struct Arguments {
     pub callbacks: Option<Rc<dyn Callbacks>>,
     /// Whether to measure how long the device takes for each kernel. The answer is the same, and comes later.
     pub profile: bool,
+}
+
+/// A prompt, and the negative prompt where there is guidance. Both are checked, and not empty.
+pub(super) struct Prepared {
+    pub prompt: Vec<u32>,
+    pub negative_prompt: Option<Vec<u32>>,
+    /// Whether that is the prompt's last token, for want of one of the caller's.
+    pub leads_from_last: bool,
+    /// The prompt's last token, where it is taken back to be chosen again.
+    pub healing: Option<Healing>,
 }
 
 /// Fields that only an assistant reads.
@@ -99,19 +108,21 @@ impl Arguments {
         let prepared = prompts.iter().enumerate().map(|(at, prompt)| {
             let mask = self.attention_mask.as_ref().map(|rows| rows[at].as_slice());
             let mut prompt = ids(prompt, mask, engine, plan)?;
-            let negative_prompt = match (guided, negative.get(at).or(negative.first())) {
+            let given = negative.get(at).or(negative.first());
+            let negative_prompt = match (guided, given) {
                 (false, _) => None,
                 (true, None) => prompt.last().map(|last| vec![*last]),
                 (true, Some(negative)) => Some(negative_ids(negative, &prompt, engine, plan)?),
             };
             // A prompt of one token begins with one more when it is healed.
-            let heals =
-                plan.tactics.token_healing && plan.longest(prompt.len() + 1) > prompt.len() + 1;
+            let room = prompt.len() > 1 || plan.longest(2) > 2;
+            let heals = plan.tactics.token_healing && room;
             let start = engine.model.bos_token_id;
             let healing = heals.then(|| Healing::begin(&mut prompt, &engine.tokenizer, start));
             Ok(Prepared {
                 prompt,
                 negative_prompt,
+                leads_from_last: given.is_none(),
                 healing: healing.flatten(),
             })
         });
@@ -167,8 +178,7 @@ impl Arguments {
             .iter()
             .any(|stage| stage.name() == Mirostat::NAME)
         {
-            let message = "found 2, allowed: 0 with drafts, since Mirostat follows one sequence token by token";
-            return Err(Error::option(Mirostat::NAME, message));
+            return Err(Error::option(Mirostat::NAME, Mirostat::ALONE));
         }
         plan.strategy = Strategy::Assisted;
         Ok(Some(match (lookup, &self.assistant) {

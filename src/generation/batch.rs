@@ -126,8 +126,8 @@ fn rows<'a>(
     })
 }
 
-/// Empties a step and keeps its memory.
-fn clear(step: &mut Step) {
+/// Empties a step and keeps its memory; tables stay to be filled again.
+pub(super) fn clear(step: &mut Step) {
     step.tokens.clear();
     step.positions.clear();
     step.slots.clear();

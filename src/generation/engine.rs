@@ -14,8 +14,9 @@ use super::{
     arguments::Arguments,
     batch::{Capacity, Pending, pack},
     cache::PagePool,
-    config::ModelFacts,
+    config::{GenerationConfig, ModelFacts},
     generate::{Generation, RunAhead},
+    home,
     inputs::{self, Prompt},
     plan::{Home, Plan},
     stats::{Stats, Totals},
@@ -23,7 +24,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind, Result},
-    exec::{Executor, ExecutorInfo, Profile},
+    exec::{Executor, ExecutorInfo, Profile, sample::Sampler},
     ops::CacheSpec,
     tape::Step,
     tokenizer::Tokenizer,
@@ -57,8 +58,8 @@ pub(super) struct Shared {
     pub capacity: Capacity,
     cache: CacheSpec,
     pub pool: PagePool,
-    /// Whether long sequences begin again with other angles, which only the host can see to.
-    turns: bool,
+    /// The angles of long sequences, where they are others.
+    pub long: Option<LongAngles>,
     pub tokenizer: Tokenizer,
     pub model: ModelFacts,
     generation_config: Value,
@@ -102,13 +103,13 @@ impl Engine {
                 model.context_length, cache.pages, cache.page_size
             )));
         }
-        // A generation configuration that cannot be read is the file's fault, and found while loading.
-        Plan::new(&Value::Null, &parts.generation_config, model)?;
+        // What stands in it is judged by each call, which may override it.
+        GenerationConfig::check_file(&parts.generation_config)?;
         Ok(Self(Rc::new(Shared {
             executor: RefCell::new(Some(parts.executor)),
             capacity: parts.capacity,
             cache,
-            turns: parts.long.is_some(),
+            long: parts.long,
             pool: PagePool::with_angles(cache.pages, cache.page_size, parts.long),
             tokenizer: parts.tokenizer,
             model: parts.model,
@@ -156,11 +157,12 @@ impl Engine {
         let prepared = arguments.prepare(prompts, &self.0, &mut plan)?;
         let drafter = arguments.drafter(&prepared, &self.0, &mut plan)?;
         let callbacks = arguments.callbacks.clone();
-        plan.home = match (&drafter, &callbacks) {
-            (Some(_), _) => Home::Host("assistant_model"),
-            (_, Some(_)) => Home::Host("functions of the caller"),
-            _ => self.0.home(&plan)?,
+        let sampler = match (&drafter, &callbacks) {
+            (Some(drafter), _) => Err(drafter.name()),
+            (_, Some(_)) => Err("functions of the caller"),
+            _ => self.0.sampler(&plan)?,
         };
+        plan.home = Home::from(&sampler);
         Ok(Generation::new(
             self.0.clone(),
             plan,
@@ -168,13 +170,14 @@ impl Engine {
             drafter,
             callbacks,
             arguments.profile.then(Profile::default),
+            sampler.ok(),
         ))
     }
 
     /// What a call under `config` will do. A seed that the call would draw is null.
     pub fn explain(&self, config: &Value) -> Result<Plan> {
         let mut plan = Plan::new(config, &self.0.generation_config, &self.0.model)?;
-        plan.home = self.0.home(&plan)?;
+        plan.home = Home::from(&self.0.sampler(&plan)?);
         Ok(plan.without_drawn_seed())
     }
 
@@ -216,7 +219,8 @@ impl Engine {
         Ok(logits)
     }
 
-    /// Sets how far the steps of later calls run ahead. No token depends on it.
+    /// Sets how far steps run ahead, those of running calls, too; a call that has begun on the host stays there, and
+    /// one on the device as well. No token depends on it.
     pub fn set_run_ahead(&self, run_ahead: RunAhead) {
         self.0.run_ahead.set(run_ahead);
     }
@@ -270,12 +274,13 @@ impl Shared {
         executor.ok_or_else(|| Error::new(ErrorKind::Closed, "the model was unloaded"))
     }
 
-    /// Where tokens of a call are chosen.
-    fn home(&self, plan: &Plan) -> Result<Home> {
+    /// How the device chooses tokens of a call, or what keeps the choice on the host.
+    fn sampler(&self, plan: &Plan) -> Result<std::result::Result<Sampler, &'static str>> {
         Ok(match self.run_ahead.get() {
-            RunAhead::Host => Home::Host("run_ahead"),
-            _ if self.turns => Home::Host("the angles of long sequences"),
-            _ => Home::of(plan, self.executor()?.samples()),
+            RunAhead::Host => Err("run_ahead"),
+            // Long sequences begin again with other angles, which only the host can see to.
+            _ if self.long.is_some() => Err("the angles of long sequences"),
+            _ => home::sampler(plan, self.executor()?.samples()),
         })
     }
 

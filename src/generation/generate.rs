@@ -1,8 +1,8 @@
 //! The loop: one forward pass, processors, selection, stopping, text; pulled token by token.
 //!
-//! A [`Generation`] does nothing until it is pulled, computes one step a pull (more while it reads the
-//! prompt), and gives its pages back when it ends, is stopped, fails, or is dropped. All state changes
-//! after a step's wait, so a pull that is dropped half-way can be pulled again.
+//! A [`Generation`] does nothing until it is pulled, computes at most one step a [`pull`](Generation::pull)
+//! (where the device chooses, it hands over several and waits for the first), and gives its pages back when it
+//! ends, is stopped, fails, or is dropped. A pull that is dropped while it waits can be made again.
 //!
 //! Greedy decoding, sampling, beams and drafts are this one loop. What differs is how many sequences go
 //! on from a prompt, and what is chosen from their scores (`group`).
@@ -17,23 +17,22 @@ pub use ahead::RunAhead;
 use watch::watched;
 
 use super::{
+    arguments::Prepared,
     batch::{Pending, pack},
     callbacks::Callbacks,
     candidates::{Drafter, Speculation},
     config::{Source, Warning},
     engine::{Shared, StopHandle},
     group::{Answer, Group, Turn},
-    healing::Healing,
-    home,
     output::{Event, Output, Pull},
-    plan::{Home, Plan},
+    plan::Plan,
     processors::Scratch,
     stats::{Timings, Usage},
     stopping::{Criterion, StopReason},
 };
 use crate::{
     error::{Error, Result},
-    exec::{Executor, Profile},
+    exec::{Executor, Profile, sample::Sampler},
     tape::Step,
 };
 
@@ -69,14 +68,6 @@ enum State {
     Ended(Result<()>),
 }
 
-/// A prompt, and the negative prompt where there is guidance. Both are checked, and not empty.
-pub(super) struct Prepared {
-    pub prompt: Vec<u32>,
-    pub negative_prompt: Option<Vec<u32>>,
-    /// The prompt's last token, where it is taken back to be chosen again.
-    pub healing: Option<Healing>,
-}
-
 impl Generation {
     pub(super) fn new(
         engine: Rc<Shared>,
@@ -85,6 +76,7 @@ impl Generation {
         drafter: Option<Drafter>,
         callbacks: Option<Rc<dyn Callbacks>>,
         profile: Option<Profile>,
+        sampler: Option<Sampler>,
     ) -> Self {
         let context = engine.model.context_length;
         let length = |p: &Prepared| p.prompt.len() + usize::from(p.healing.is_some());
@@ -97,9 +89,8 @@ impl Generation {
         plan.warnings.extend(capped(&plan, longest, context));
         let groups = prompts.into_iter().enumerate();
         let groups = groups.map(|(at, prepared)| Group::new(at, prepared, &plan));
-        let ahead = (plan.home == Home::Device).then(|| home::sampler(&plan).map(Ahead::new));
         Self {
-            ahead: ahead.and_then(std::result::Result::ok),
+            ahead: sampler.map(Ahead::new),
             groups: groups.collect(),
             engine,
             plan,
@@ -187,7 +178,7 @@ impl Generation {
         let each = |wanted: bool| wanted.then(|| answers.iter());
         Ok(Output {
             sequences_scores: each(searched)
-                .map(|all| all.map(|answer| answer.score.unwrap_or(0.0)).collect()),
+                .and_then(|all| all.map(|answer| answer.score).collect()),
             beam_indices: each(searched)
                 .map(|all| all.map(|answer| answer.beam_indices.clone()).collect()),
             token_scores: each(tactics.top_logprobs.is_some())
@@ -241,8 +232,8 @@ impl Generation {
         Ok(())
     }
 
-    /// One pass whose scores the host chooses from; returns how many rows were of prompts, and how many were
-    /// chosen from.
+    /// One pass whose scores the host chooses from; returns how many rows were of prompts, and what
+    /// [`choose`](Self::choose) does.
     async fn advance_once(&mut self, executor: &dyn Executor) -> Result<(usize, usize)> {
         self.propose().await?;
         let prompt_rows = self.evaluate(executor).await?;
@@ -259,7 +250,7 @@ impl Generation {
         let (Some(drafter), [group]) = (&mut self.drafter, &mut self.groups[..]) else {
             return Ok(());
         };
-        let Some(start) = group.start() else {
+        let Some(start) = group.start(&self.engine) else {
             return Ok(());
         };
         let draft = drafter.draft(start, &self.plan, &mut self.scratch).await?;
@@ -306,7 +297,8 @@ impl Generation {
         Ok(stored.sum())
     }
 
-    /// Chooses what follows wherever all scores are there; returns how many rows were chosen from.
+    /// Chooses what follows wherever all scores are there; returns how many tokens of answers that makes, of a
+    /// search once it is over.
     async fn choose(&mut self) -> Result<usize> {
         let seconds = self.seconds();
         let before = self.speculation;
@@ -344,8 +336,12 @@ impl Generation {
             self.groups.iter_mut().for_each(Group::forget_ahead);
         }
         for group in &mut self.groups {
-            if let Err(error) = group.end(reason, &self.engine, &self.plan) {
-                result = Err(error);
+            match group.end(reason, &self.engine, &self.plan) {
+                Err(error) => result = Err(error),
+                Ok(found) => {
+                    self.usage.completion_tokens += found.tokens;
+                    self.timings.decode_tokens += found.decoded;
+                }
             }
         }
         if self.stop.is_stopped() || result.is_err() {

@@ -26,33 +26,34 @@ pub enum DeviceForm {
 /// Lists on the device hold this many ids, all processors' together.
 const LISTED: usize = 8192;
 
-impl Home {
-    /// Where tokens of `plan` are chosen, on an executor that chooses tokens if `samples`.
-    pub(super) fn of(plan: &Plan, samples: bool) -> Self {
-        let tactics = &plan.tactics;
-        let reasons = [
-            (!samples, "the executor chooses no tokens"),
-            (tactics.beams.is_some(), "num_beams"),
-            (tactics.answers > 1, "num_return_sequences"),
-            (!tactics.use_cache, "use_cache"),
-            (tactics.token_healing, "token_healing"),
-            (tactics.output_scores, "output_scores"),
-            (tactics.output_logits, "output_logits"),
-            (tactics.top_logprobs.is_some(), "top_logprobs"),
-            (tactics.lookup.is_some(), "prompt_lookup_num_tokens"),
-        ];
-        if let Some((_, reason)) = reasons.iter().find(|(applies, _)| *applies) {
-            return Self::Host(reason);
-        }
-        match sampler(plan) {
+impl From<&Result<Sampler, &'static str>> for Home {
+    /// Where tokens are chosen that a sampler was sought for.
+    fn from(sampler: &Result<Sampler, &'static str>) -> Self {
+        match sampler {
             Ok(_) => Self::Device,
             Err(reason) => Self::Host(reason),
         }
     }
 }
 
-/// How the device chooses tokens of `plan`, or the name of what only the host can do.
-pub(super) fn sampler(plan: &Plan) -> Result<Sampler, &'static str> {
+/// How the device chooses tokens of `plan`, on an executor that chooses tokens if `samples`; or the name of what
+/// only the host can do.
+pub(super) fn sampler(plan: &Plan, samples: bool) -> Result<Sampler, &'static str> {
+    let tactics = &plan.tactics;
+    let reasons = [
+        (!samples, "the executor chooses no tokens"),
+        (tactics.beams.is_some(), "num_beams"),
+        (tactics.answers > 1, "num_return_sequences"),
+        (!tactics.use_cache, "use_cache"),
+        (tactics.token_healing, "token_healing"),
+        (tactics.output_scores, "output_scores"),
+        (tactics.output_logits, "output_logits"),
+        (tactics.top_logprobs.is_some(), "top_logprobs"),
+        (tactics.lookup.is_some(), "prompt_lookup_num_tokens"),
+    ];
+    if let Some((_, reason)) = reasons.iter().find(|(applies, _)| *applies) {
+        return Err(reason);
+    }
     let mut sampler = Sampler {
         edits: Vec::new(),
         top_k: 0,

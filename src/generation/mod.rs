@@ -1,10 +1,13 @@
 //! The decoding loop: a prompt and a configuration become tokens, one after another.
 //!
 //! The files in reading order. What a caller writes ([`value`], [`fields`]) is merged and checked
-//! ([`config`]) and becomes a [`plan`] and token ids ([`inputs`]). The loop ([`generate`]) packs rows into
-//! forward passes (`batch`), stores keys and values in pages ([`cache`]), turned by [`angles`], changes scores
-//! ([`processors`]), chooses ([`selection`]), ends sequences ([`stopping`]) and shows text
-//! ([`streamer`]). The [`engine`] is what all calls share; [`stats`] counts.
+//! ([`config`]) and becomes a [`plan`] with its [`tactics`] and its `home`; what else a call is given
+//! (`arguments`: [`inputs`], [`callbacks`]) becomes token ids, of which the last may be taken back (`healing`).
+//! The loop ([`generate`]) is over prompts, each with what goes on from it (`group`, `sequence`). It lets
+//! [`candidates`] be proposed, packs rows into forward passes (`batch`), stores keys and values in pages
+//! ([`cache`]), turned by [`angles`], changes scores ([`processors`]), chooses ([`selection`]), ends sequences
+//! ([`stopping`]), shows text ([`streamer`]) and gives it back ([`output`]). The [`engine`] is what all calls
+//! share; [`stats`] counts.
 
 pub mod angles;
 mod arguments;

@@ -1,5 +1,7 @@
 //! What the loop itself needs to know of a configuration, beside processors, selection and criteria.
 
+use std::collections::BTreeSet;
+
 use super::{
     candidates::{AssistantSettings, LookupSettings, Schedule},
     config::{GenerationConfig, ModelFacts},
@@ -42,13 +44,15 @@ impl Tactics {
     /// What `config` asks for; `seed` is that of the draws, where there are any.
     pub(super) fn new(config: &GenerationConfig, seed: Option<u64>, model: &ModelFacts) -> Self {
         let beams = config.num_beams.value;
-        let ends = config.eos_token_id.value.len();
+        // A token that is named twice ends no more beams.
+        let ends: BTreeSet<_> = config.eos_token_id.value.iter().collect();
+        let considered = beams * (1 + ends.len()).max(2);
         Self {
             vocabulary: model.vocabulary,
             answers: config.num_return_sequences.value,
             beams: (beams > 1).then(|| BeamSettings {
                 beams,
-                considered: beams * (1 + ends).max(2),
+                considered: considered.min(beams * model.vocabulary),
                 length_penalty: config.length_penalty.value,
                 early_stopping: config.early_stopping.value,
                 seed,

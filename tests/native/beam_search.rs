@@ -200,6 +200,8 @@ fn answers_are_shown_when_they_are_final() {
     assert_eq!(Some(&logprobs), found.token_scores.as_ref());
     let tokens: usize = ids.iter().map(Vec::len).sum();
     assert_eq!(found.usage.completion_tokens, tokens);
+    // Tokens of answers, not of beams; the first of each is made with the prompt.
+    assert_eq!(found.timings.decode_tokens, tokens - 8);
     // Scores are those of beams; beam indices say where a sequence's tokens came from.
     let (scores, transitions) = (found.scores.unwrap(), found.transition_scores.unwrap());
     let (indices, totals) = (found.beam_indices.unwrap(), found.sequences_scores.unwrap());
@@ -220,19 +222,18 @@ fn answers_are_shown_when_they_are_final() {
 #[test]
 fn a_search_that_is_stopped_gives_its_best_beams() {
     let (engine, _) = engine(|_| {});
-    let config = json!({ "num_beams": 2, "num_return_sequences": 2, "max_new_tokens": 40, "eos_token_id": [] });
-    let mut running = generation(&engine, json!([[1, 2], [3]]), config).unwrap();
-    let aborted = running.finish().unwrap();
-    assert_eq!(
-        aborted.stop_reasons,
-        [StopReason::Aborted; 2],
-        "one of each prompt before the first step"
-    );
-    assert_eq!(pages_used(&engine), 0);
-    // After some steps there are beams, and all of them are given.
     let config = json!({
         "num_beams": 2, "num_return_sequences": 2, "max_new_tokens": 40, "eos_token_id": [],
     });
+    let mut running = generation(&engine, json!([[1, 2], [3]]), config.clone()).unwrap();
+    let aborted = running.finish().unwrap();
+    // Before the first step nothing is found, and there are as many answers as were wanted all the same.
+    assert_eq!(aborted.stop_reasons, [StopReason::Aborted; 4]);
+    assert_eq!(aborted.sequences, [[0; 0]; 4]);
+    assert_eq!(aborted.sequences_scores, Some(vec![0.0; 4]));
+    assert_eq!(aborted.usage.completion_tokens, 0);
+    assert_eq!(pages_used(&engine), 0);
+    // After some steps there are beams, and all of them are given.
     let mut running = generation(&engine, json!([1, 2]), config).unwrap();
     for _ in 0..5 {
         assert_eq!(block_on(running.pull()).unwrap(), Pull::Nothing);
@@ -242,6 +243,12 @@ fn a_search_that_is_stopped_gives_its_best_beams() {
     let stopped = running.finish().unwrap();
     let lengths: Vec<usize> = stopped.sequences.iter().map(Vec::len).collect();
     assert_eq!(lengths, [5, 5]);
+    assert_eq!(stopped.usage.completion_tokens, 10);
+    assert_eq!(engine.stats().usage.completion_tokens, 10);
+    assert_eq!(
+        stopped.timings.decode_tokens, 8,
+        "but for the first of each"
+    );
     assert_ne!(stopped.sequences[0], stopped.sequences[1]);
     assert!(
         stopped

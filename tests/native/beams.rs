@@ -65,6 +65,7 @@ fn scores_are_divided_by_the_length_of_the_answer() {
     };
     let (found, _) = search(settings(3, 1), 4, &[0], table);
     let expected: [&[u32]; 3] = [&[0], &[1, 0], &[1, 1, 1, 0]];
+    assert_eq!(found.len(), expected.len());
     for ((score, answer), expected) in found.iter().zip(expected) {
         assert_eq!((*score, &answer[..]), (-1.0, expected));
     }
@@ -194,6 +195,8 @@ fn a_search_wide_enough_equals_trying_everything() {
             ..settings(120, 1)
         };
         let (found, _) = search(settings, 4, &[3], table);
+        // One, three and nine answers end with the end token, and 108 with the fourth token.
+        assert_eq!((found.len(), all.len()), (120, 121));
         for ((a, answer), (b, expected)) in found.iter().zip(&all).take(5) {
             assert_eq!(answer, expected, "length_penalty {length_penalty}");
             assert!((a - b).abs() < 1e-5);
@@ -235,6 +238,13 @@ fn beam_sampling_draws_from_the_softmax() {
     }
     // The χ² distribution with five degrees of freedom exceeds 20.5 with probability 0.001.
     assert!(statistic < 20.5, "{statistic}");
+}
+
+#[test]
+fn a_search_that_never_began_gives_as_many_results_as_are_wanted() {
+    let search = BeamSearch::<usize>::new(settings(3, 1), 5);
+    let found = search.finish(2, |beam| beam);
+    assert_eq!(found, [(0.0, 0), (0.0, 1)]);
 }
 
 #[test]

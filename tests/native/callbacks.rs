@@ -22,12 +22,12 @@ use serde_json::json;
 use crate::support::fake::{Setup, only};
 
 type Process = Box<dyn Fn(usize, Seen) -> Result<Vec<f32>>>;
-type Allowed = Box<dyn Fn(usize, &[u32]) -> Vec<u32>>;
+pub type Allowed = Box<dyn Fn(usize, &[u32]) -> Vec<u32>>;
 type Stops = Box<dyn Fn(usize, Seen) -> bool>;
 
 /// Functions of a test. Each answers only when it is polled a second time.
 #[derive(Default)]
-struct Mine {
+pub struct Mine {
     processors: usize,
     criteria: usize,
     process: Option<Process>,
@@ -38,6 +38,14 @@ struct Mine {
 }
 
 impl Mine {
+    /// A function that restricts tokens, alone.
+    pub fn allowing(allowed: Allowed) -> Self {
+        Self {
+            allowed: Some(allowed),
+            ..Self::default()
+        }
+    }
+
     fn later<'a, T: 'a>(
         &'a self,
         what: String,
@@ -113,7 +121,7 @@ fn begin(
         .unwrap()
 }
 
-fn answer(
+pub fn answer(
     engine: &Engine,
     mine: &Rc<Mine>,
     prompts: &[&[u32]],
@@ -230,10 +238,7 @@ fn a_prefix_function_restricts_each_prompt() {
         (_, 1) => vec![6],
         _ => vec![0, 1],
     });
-    let mine = Rc::new(Mine {
-        allowed: Some(allowed),
-        ..Mine::default()
-    });
+    let mine = Rc::new(Mine::allowing(allowed));
     let output = answer(&engine, &mine, &[&[0], &[3]], json!({"max_new_tokens": 2})).unwrap();
     // Where nothing is better, the lowest id wins; after 4 comes 5.
     assert_eq!(output.sequences, [[4, 5], [6, 0]]);
@@ -308,10 +313,7 @@ fn mistakes_are_typed_errors_and_the_engine_goes_on() {
         ))
     };
     assert!(refused(processor(Box::new(thrown)), "logits_processor").contains("why"));
-    let allowing = |ids: Vec<u32>| Mine {
-        allowed: Some(Box::new(move |_, _| ids.clone())),
-        ..Mine::default()
-    };
+    let allowing = |ids: Vec<u32>| Mine::allowing(Box::new(move |_, _| ids.clone()));
     let name = "prefix_allowed_tokens_fn";
     assert!(refused(allowing(vec![]), name).contains("returned no token"));
     assert!(refused(allowing(vec![3, 8]), name).contains("returned 8, allowed: ids below 8"));

@@ -151,14 +151,18 @@ fn drafts_are_cropped_at_the_end() {
         } else {
             text
         };
+        // The first is made with the prompt; what is drafted beyond the end is made by nobody.
+        let made = ids.len() - 1;
         let expected = (vec![ids], vec![text.to_owned()], vec![reason]);
+        assert_eq!(found.timings.decode_tokens, made);
         assert_eq!(seen(found), expected);
         config
             .as_object_mut()
             .unwrap()
             .remove("prompt_lookup_num_tokens");
         let prompt: Vec<u32> = serde_json::from_value(prompt.clone()).unwrap();
-        let found = assisted(&engine, &assistant, &prompt, &config.into());
+        let found = assisted(&repeating().0, &assistant, &prompt, &config.into());
+        assert_eq!(found.timings.decode_tokens, made);
         assert_eq!(seen(found), expected);
         assert_eq!(pages_used(&engine) + pages_used(&assistant), 0);
     }

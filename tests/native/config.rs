@@ -79,11 +79,9 @@ fn every_layer_says_where_a_value_came_from() {
         (json!(1), Source::ModelConfig)
     );
     assert_eq!(value(&plan, "top_k"), (json!(50), Source::Library));
-    // Without a pad token the first end token pads, as in Hugging Face.
-    assert_eq!(
-        value(&plan, "pad_token_id"),
-        (json!(1), Source::GenerationConfig)
-    );
+    // Without a pad token the first end token pads, as in Hugging Face; nobody has set it.
+    let (pad, source) = value(&plan, "pad_token_id");
+    assert_eq!((pad, source.name()), (json!(1), "derived"));
     let sources: Vec<_> = plan.processors.iter().map(|s| s.source).collect();
     let expected = [Source::Call, Source::Library, Source::GenerationConfig];
     assert_eq!(sources, expected);
@@ -180,12 +178,19 @@ fn settings_without_effect_are_warnings_only_where_the_caller_set_them() {
     let from_file = planned(json!({"max_length": 30}), json!({"max_new_tokens": 5}));
     assert_eq!(warned(&from_file), ["max_length"]);
     assert_eq!(from_file.longest(10), 15);
+    let long = planned(
+        json!({"max_length": 1000, "max_new_tokens": 5}),
+        json!(null),
+    );
+    assert_eq!(warned(&long), ["max_length"]);
     let long = planned(json!({"max_length": 1000}), json!(null));
     assert_eq!((warned(&long), long.longest(10)), (vec!["max_length"], 64));
     assert_eq!(
         warned(&planned(json!({"pad_token_id": 3}), json!(null))),
         ["pad_token_id"]
     );
+    let ends = planned(json!({"eos_token_id": 3}), json!(null));
+    assert_eq!(warned(&ends), [""; 0], "the pad token is derived from it");
 }
 
 /// Each option that reads another one says so when that one is off.
@@ -207,7 +212,12 @@ fn options_that_depend_on_another_warn_without_it() {
         json!({"eos_token_id": [], "min_new_tokens": 3}),
         json!({"eos_token_id": [], "exponential_decay_length_penalty": [1, 2]}),
         json!({"min_new_tokens": 3, "min_length": 5}),
+        json!({"eos_token_id": [], "min_new_tokens": null, "min_length": 100}),
         json!({"max_new_tokens": 3, "min_new_tokens": 5}),
+        json!({"min_new_tokens": 21}),
+        json!({"max_length": 9, "min_new_tokens": 9}),
+        json!({"max_length": 9, "min_length": 10}),
+        json!({"max_new_tokens": 500, "min_length": 65}),
         json!({"bad_words_ids": [[3], [2]]}),
         json!({"do_sample": true, "mirostat_mode": 2}),
     ];
@@ -224,6 +234,10 @@ fn options_that_depend_on_another_warn_without_it() {
         json!({"do_sample": true, "xtc_probability": 0.5, "xtc_threshold": 0.2}),
         json!({"do_sample": true, "top_k": 0, "mirostat_mode": 2, "mirostat_tau": 3}),
         json!({"min_length": 3, "exponential_decay_length_penalty": [1, 2]}),
+        json!({"min_length": 0, "min_new_tokens": 3}),
+        json!({"min_new_tokens": 20}),
+        json!({"max_length": 9, "min_new_tokens": 8}),
+        json!({"max_length": 9, "min_length": 9}),
         json!({"bad_words_ids": [[3], [4, 2]]}),
     ];
     for call in together {
@@ -324,6 +338,20 @@ fn a_file_is_not_the_callers_fault() {
 
 fn plan_error(file: serde_json::Value) -> String {
     plan(json!({}), file).unwrap_err().to_string()
+}
+
+/// A step of beam search looks at as many continuations as it takes to have enough that do not end: end tokens
+/// count once, and there are no more continuations than tokens.
+#[test]
+fn end_tokens_that_are_named_twice_count_once() {
+    let considered = |eos: serde_json::Value| {
+        let plan = planned(json!({"num_beams": 2, "eos_token_id": eos}), json!(null));
+        plan.tactics.beams.unwrap().considered
+    };
+    assert_eq!(considered(json!(2)), 4);
+    assert_eq!(considered(json!([2, 5, 2])), 6);
+    assert_eq!(considered(json!(vec![2; 1 << 20])), 4);
+    assert_eq!(considered((0..100).collect()), 200);
 }
 
 /// The values of a plan, passed as a call, make the same plan.

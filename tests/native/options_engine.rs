@@ -88,3 +88,66 @@ fn no_field_is_accepted_and_ignored() {
         assert_eq!(known.contains(&field.name), honoured, "{}", field.name);
     }
 }
+
+/// A file may hold what a call has to override: the model loads, and only calls that leave it as it is fail,
+/// saying where the value is from.
+#[test]
+fn a_file_that_contradicts_itself_spoils_no_call_that_overrides_it() {
+    for (file, name, other) in [
+        (
+            json!({"num_return_sequences": 2}),
+            "num_return_sequences",
+            json!({"do_sample": true}),
+        ),
+        (
+            json!({"num_beams": 2, "num_return_sequences": 3}),
+            "num_return_sequences",
+            json!({"num_beams": 3}),
+        ),
+        (
+            json!({"num_beams": 2, "prompt_lookup_num_tokens": 3}),
+            "prompt_lookup_num_tokens",
+            json!({"num_beams": 1}),
+        ),
+        (
+            json!({"num_beams": 5000}),
+            "num_beams",
+            json!({"num_beams": 1}),
+        ),
+        (
+            json!({"num_beams": 2, "do_sample": true, "mirostat_mode": 2}),
+            "mirostat_mode",
+            json!({"mirostat_mode": 0}),
+        ),
+        (
+            json!({"forced_eos_token_id": 1, "suppress_tokens": [1]}),
+            "forced_eos_token_id",
+            json!({"suppress_tokens": []}),
+        ),
+        (
+            json!({"do_sample": true, "temperature": 0}),
+            "temperature",
+            json!({"temperature": 1}),
+        ),
+        (
+            json!({"max_new_tokens": "20"}),
+            "max_new_tokens",
+            json!({"max_new_tokens": 20}),
+        ),
+    ] {
+        let mut setup = Setup::new(&["a", "b", "c", "<eos>"]);
+        setup.generation_config = file.clone();
+        let (engine, _) = setup.engine(|_| only(3, 4), Rc::default());
+        let prompt = json!([0]).into();
+        let error = engine.generate(&prompt, &Value::Null).err().unwrap();
+        let message = error.to_string();
+        let begin = format!("generation_config.json: {name}: ");
+        assert!(message.starts_with(&begin), "{message}");
+        assert!(message.ends_with("to override the file"), "{message}");
+        let name = name.to_owned();
+        assert_eq!(error.kind(), &ErrorKind::InvalidOption { name });
+        if let Err(error) = engine.generate(&prompt, &other.clone().into()) {
+            panic!("{file} with {other}: {error}");
+        }
+    }
+}

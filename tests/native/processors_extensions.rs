@@ -1,9 +1,12 @@
 //! Processors that Hugging Face has not, against the formulas they are named after; and failures B12, B13
 //! of comparable systems.
 
-use decant::generation::{
-    Row, apply_processors,
-    processors::{Context, Mirostat, Processor, Scratch, Xtc},
+use decant::{
+    exec::sample::{Change, Edit, When},
+    generation::{
+        DeviceForm, Row, apply_processors,
+        processors::{Context, MinLength, Mirostat, Processor, Scratch, Xtc},
+    },
 };
 use serde_json::json;
 
@@ -66,6 +69,27 @@ fn a_minimum_holds_back_every_end_token() {
             );
         }
     }
+}
+
+/// A minimum that no answer can reach holds on the device, too, whose numbers are shorter.
+#[test]
+fn a_minimum_beyond_all_answers_is_never_reached_on_the_device() {
+    let form = |when| {
+        let change = Change::Remove(vec![7]);
+        Some(DeviceForm::Edit(Edit { change, when }))
+    };
+    for least in [1 << 32, usize::MAX] {
+        let (length, new) = (
+            MinLength::length(least, &[7]),
+            MinLength::new_tokens(least, &[7]),
+        );
+        assert_eq!(length.device(), form(When::LengthBelow(u32::MAX)));
+        assert_eq!(new.device(), form(When::NewTokensBelow(u32::MAX)));
+    }
+    assert_eq!(
+        MinLength::length(5, &[7]).device(),
+        form(When::LengthBelow(5))
+    );
 }
 
 #[test]

@@ -14,7 +14,7 @@ use std::{
 use decant::{
     error::{Error, Result},
     exec::{Allocation, Counters, Executor, ExecutorInfo, LocalFuture, TapeId},
-    generation::{Capacity, Engine, EngineParts, ModelFacts, TapeSize, Value},
+    generation::{Capacity, Engine, EngineParts, LongAngles, ModelFacts, TapeSize, Value},
     ops::{BufferId, CacheSpec, CacheType, WeightId},
     tape::{Step, Tape},
     tokenizer::{TokenKind, Tokenizer, Vocabulary},
@@ -28,6 +28,7 @@ pub struct Fake {
     script: Box<Script>,
     page_size: usize,
     tapes: Vec<TapeSize>,
+    vocabulary: usize,
     pages: RefCell<Vec<Option<u32>>>,
     /// Every step, in order.
     pub steps: RefCell<Vec<(usize, Step)>>,
@@ -46,6 +47,7 @@ pub struct Setup {
     pub tapes: Vec<TapeSize>,
     pub sequences: usize,
     pub generation_config: serde_json::Value,
+    pub long: Option<LongAngles>,
 }
 
 impl Setup {
@@ -66,6 +68,7 @@ impl Setup {
             tapes: vec![tape(1, 1), tape(8, 4)],
             sequences: 4,
             generation_config: serde_json::Value::Null,
+            long: None,
         }
     }
 
@@ -87,6 +90,7 @@ impl Setup {
             script: Box::new(script),
             page_size: self.page_size,
             tapes: self.tapes.clone(),
+            vocabulary: self.facts.vocabulary,
             pages: RefCell::new(vec![None; self.pages * self.page_size]),
             steps: RefCell::default(),
             delay: Cell::new(0),
@@ -99,7 +103,7 @@ impl Setup {
                 sequences: self.sequences,
             },
             cache,
-            long: None,
+            long: self.long,
             tokenizer: self.tokenizer,
             model: self.facts,
             generation_config: Value::from(self.generation_config),
@@ -178,6 +182,8 @@ impl Fake {
         let size = self.tapes[tape.0];
         assert!(step.tokens.len() <= size.max_rows && !step.tokens.is_empty());
         assert!(step.outputs.len() <= size.max_outputs);
+        let known = |id: &u32| (*id as usize) < self.vocabulary;
+        assert!(step.tokens.iter().all(known), "an id beyond the vocabulary");
         let forward = self.forwards();
         self.steps.borrow_mut().push((tape.0, step.clone()));
         if self.failing.get() == Some(forward) {

@@ -10,6 +10,7 @@ const SOURCES: Record<ValueSource, string> = {
   "generation_config.json": "from the model's generation_config",
   "model config": "from the model's config",
   "library default": "library default",
+  derived: "from another option",
 };
 
 /** The answer of `explain`: a plan, or the error with which the package refused the settings,

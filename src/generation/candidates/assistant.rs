@@ -83,7 +83,11 @@ impl Assistant {
             // Many of its tokens may be one of the model's.
             Some(translator) => (self.course.tokens, translator.read(start.ids)?),
         };
-        if most == 0 || start.room == 0 || ids.is_empty() || ids.len() + most > self.capacity {
+        let known = self.engine.model.vocabulary;
+        let unknown = |id: &u32| *id as usize >= known;
+        // The last token that it proposes is not evaluated.
+        let most = most.min((self.capacity + 1).saturating_sub(ids.len()));
+        if most == 0 || start.room == 0 || ids.is_empty() || ids.iter().any(unknown) {
             return Ok(draft);
         }
         self.read(ids)?;
@@ -110,6 +114,10 @@ impl Assistant {
                 sequence: 0,
                 step: (self.track.ids.len() - first + start.ids.len() - start.prompt_length) as u32,
             };
+            // What the processors leave may be nothing that the assistant knows.
+            if scores.iter().all(|score| *score == f32::NEG_INFINITY) {
+                break;
+            }
             let token = drawn.propose(scores, draw)?;
             softmax(scores, &mut probabilities);
             let last = self.course.propose(probabilities[token as usize].into());
@@ -117,7 +125,7 @@ impl Assistant {
                 draft.distributions.push(probabilities.clone());
             }
             self.track.ids.push(token);
-            if last || self.ends(token, plan) {
+            if last || unknown(&token) || self.ends(token, plan) {
                 break;
             }
         }
@@ -125,7 +133,12 @@ impl Assistant {
             None => self.track.ids[first..].to_vec(),
             Some(translator) => translator.to_model(start.ids, &self.track.ids, first)?,
         };
-        draft.tokens.truncate(start.room);
+        // A tokenizer may have tokens that the model has no scores for.
+        let mut tokens = draft.tokens.iter();
+        let beyond = tokens.position(|id| *id as usize >= plan.tactics.vocabulary);
+        draft
+            .tokens
+            .truncate(beyond.unwrap_or(start.room).min(start.room));
         Ok(draft)
     }
 

@@ -1,5 +1,6 @@
 //! Candidates: tokens that something cheap proposes, so that one forward pass of the model can verify
-//! several of them. What is generated stays what the model alone would generate.
+//! several of them. Without sampling, what is generated stays what the model alone would generate; with it,
+//! answers stay distributed as the model's, unless an ensemble weight mixes the assistant's in.
 //!
 //! [`lookup`] copies what followed in the text before; [`assistant`] asks a smaller model, whose
 //! tokenizer may be another ([`translate`]). How much is proposed adapts to what was accepted
@@ -72,6 +73,14 @@ impl Speculation {
 }
 
 impl Drafter {
+    /// The name of what asks for it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Lookup(_) => "prompt_lookup_num_tokens",
+            Self::Assistant(_) => "assistant_model",
+        }
+    }
+
     /// What may follow; nothing where there is no good guess.
     pub async fn draft(
         &mut self,

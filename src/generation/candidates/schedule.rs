@@ -74,7 +74,7 @@ impl Course {
     pub fn learn(&mut self, drafted: usize, accepted: usize) {
         self.tokens = match (self.schedule, accepted == drafted) {
             (Schedule::Constant, _) => self.tokens,
-            (_, true) => self.tokens + 2,
+            (_, true) => self.tokens.saturating_add(2),
             (_, false) => (self.tokens - 1).max(1),
         };
         // What follows a wrong token was not judged.

@@ -1,7 +1,10 @@
 //! Checks that need more than one value: ids against the vocabulary, fields against each other.
 
-use super::{GenerationConfig, ModelFacts, Source};
-use crate::error::{Error, Result};
+use super::{GenerationConfig, ModelFacts, Source, layers};
+use crate::{
+    error::{Error, Result},
+    generation::processors::Mirostat,
+};
 
 /// Sequences of one prompt; far more than any cache has room for.
 const MOST_BRANCHES: usize = 4096;
@@ -69,58 +72,64 @@ impl GenerationConfig {
 
     /// A token that is forced and suppressed would leave nothing to choose from.
     fn check_forced(&self) -> Result<()> {
-        let bos: Vec<u32> = self.forced_bos_token_id.value.into_iter().collect();
-        let eos = self.forced_eos_token_id.value.clone().unwrap_or_default();
-        for (name, forced) in [("forced_bos_token_id", &bos), ("forced_eos_token_id", &eos)] {
+        let (bos, eos) = (&self.forced_bos_token_id, &self.forced_eos_token_id);
+        let first: Vec<u32> = bos.value.into_iter().collect();
+        let last = eos.value.as_deref().unwrap_or_default();
+        for (name, source, forced) in [
+            ("forced_bos_token_id", bos.source, &first[..]),
+            ("forced_eos_token_id", eos.source, last),
+        ] {
             let suppressed = |id: &u32| self.suppress_tokens.value.contains(id);
             if !forced.is_empty() && forced.iter().all(suppressed) {
                 let message = format!(
                     "found {forced:?}, allowed: at least one id that suppress_tokens leaves"
                 );
-                return Err(Error::option(name, message));
+                return Err(refusal(name, source, message));
             }
         }
         Ok(())
     }
 
     fn check_counts(&self) -> Result<()> {
-        let (beams, answers) = (self.num_beams.value, self.num_return_sequences.value);
-        let refuse = |name, message: String| Err(Error::option(name, message));
+        let (beams, answers) = (&self.num_beams, &self.num_return_sequences);
         let many = [("num_beams", beams), ("num_return_sequences", answers)];
-        if let Some((name, found)) = many.into_iter().find(|(_, count)| *count > MOST_BRANCHES) {
-            return refuse(
-                name,
-                format!("found {found}, allowed: at most {MOST_BRANCHES}"),
-            );
+        if let Some((name, found)) = many
+            .into_iter()
+            .find(|(_, count)| count.value > MOST_BRANCHES)
+        {
+            let message = format!("found {}, allowed: at most {MOST_BRANCHES}", found.value);
+            return Err(refusal(name, found.source, message));
         }
-        if beams == 1 && answers > 1 && !self.do_sample.value {
-            return refuse(
-                "num_return_sequences",
-                format!(
-                    "found {answers}, allowed: 1 without beams and without sampling, as all answers would be the same"
-                ),
-            );
+        let (beams, lookup) = (beams.value, &self.prompt_lookup_num_tokens);
+        let few = match beams {
+            1 if answers.value > 1 && !self.do_sample.value => {
+                "1 without beams and without sampling, as all answers would be the same".into()
+            }
+            2.. if answers.value > beams => format!("at most num_beams, which is {beams}"),
+            _ => String::new(),
+        };
+        if !few.is_empty() {
+            let message = format!("found {}, allowed: {few}", answers.value);
+            return Err(refusal("num_return_sequences", answers.source, message));
         }
-        if beams > 1 && answers > beams {
-            return refuse(
-                "num_return_sequences",
-                format!("found {answers}, allowed: at most num_beams, which is {beams}"),
-            );
+        if beams > 1 && lookup.value.is_some() {
+            let message = format!("allowed: only without beams; num_beams is {beams}");
+            return Err(refusal("prompt_lookup_num_tokens", lookup.source, message));
         }
-        if beams > 1 && self.prompt_lookup_num_tokens.value.is_some() {
-            return refuse(
-                "prompt_lookup_num_tokens",
-                format!("allowed: only without beams; num_beams is {beams}"),
-            );
-        }
-        let alone = beams == 1 && self.prompt_lookup_num_tokens.value.is_none();
+        let alone = beams == 1 && lookup.value.is_none();
         if self.mirostat_mode.value != 0 && !alone {
-            return refuse(
-                "mirostat_mode",
-                "found 2, allowed: 0 with beams or drafts, since Mirostat follows one sequence token by token"
-                    .into(),
-            );
+            let source = self.mirostat_mode.source;
+            return Err(refusal(Mirostat::NAME, source, Mirostat::ALONE.into()));
         }
         Ok(())
+    }
+}
+
+/// The refusal of the value of `name`, which is from `source`.
+fn refusal(name: &str, source: Source, message: String) -> Error {
+    let error = Error::option(name, message);
+    match source {
+        Source::GenerationConfig => layers::in_file(name, &error),
+        _ => error,
     }
 }

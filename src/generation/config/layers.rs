@@ -39,7 +39,7 @@ impl<'a> Layers<'a> {
                 Some(_) => {}
             }
         }
-        for (name, value) in entries(file, "generation_config.json")? {
+        for (name, value) in of_file(file)? {
             match fields::find(name).map(|field| (field, field.status)) {
                 None if *value == Value::Null => {}
                 None => layers.warn(
@@ -71,12 +71,7 @@ impl<'a> Layers<'a> {
         if let Some(value) = given(self.file, name) {
             match field.check(value) {
                 Ok(checked) => return Ok(Some((checked, Source::GenerationConfig))),
-                Err(error) if self.used(name) => {
-                    let message = format!(
-                        "generation_config.json: {error}; pass {name} to override the file"
-                    );
-                    return Err(Error::new(error.kind().clone(), message));
-                }
+                Err(error) if self.used(name) => return Err(in_file(name, &error)),
                 Err(error) => self.warn(name, format!("the file's value has no effect: {error}")),
             }
         }
@@ -128,6 +123,17 @@ fn default(name: &str) -> Result<Option<Checked>> {
     (value != Value::Null)
         .then(|| field.check(&value))
         .transpose()
+}
+
+/// `error` about the file's value of `name`, saying so and how to go on.
+pub(super) fn in_file(name: &str, error: &Error) -> Error {
+    let message = format!("generation_config.json: {error}; pass {name} to override the file");
+    Error::new(error.kind().clone(), message)
+}
+
+/// What the file holds.
+pub(super) fn of_file(file: &Value) -> Result<&[(String, Value)]> {
+    entries(file, "generation_config.json")
 }
 
 fn given<'a>(layer: &'a Value, name: &str) -> Option<&'a Value> {

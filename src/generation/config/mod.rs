@@ -6,8 +6,8 @@
 //!
 //! The layers differ in who is at fault. A call with an unknown, unsupported or ill-typed option is an
 //! error. A file is not the caller's fault: its unknown keys, and its unsupported keys where they would
-//! have an effect, become warnings; a value that is out of range is an error only where it would be
-//! used, and the caller can override it.
+//! have an effect, become warnings; a value that is out of range, or contradicts another, is an error only
+//! where it would be used, and the caller can override it. So a model loads whatever its file says.
 
 mod combinations;
 mod layers;
@@ -33,6 +33,8 @@ pub enum Source {
     ModelConfig,
     /// The library's default.
     Library,
+    /// Nobody: it follows from another field's value.
+    Derived,
 }
 
 impl Source {
@@ -43,6 +45,7 @@ impl Source {
             Self::GenerationConfig => "generation_config.json",
             Self::ModelConfig => "model config",
             Self::Library => "library default",
+            Self::Derived => "derived",
         }
     }
 }
@@ -197,6 +200,12 @@ configuration! {
 }
 
 impl GenerationConfig {
+    /// Fails if `file`, which `generation_config.json` holds, is no object. Whatever else is wrong with it, a call
+    /// may override.
+    pub(super) fn check_file(file: &Value) -> Result<()> {
+        layers::of_file(file).map(drop)
+    }
+
     /// Merges `call` and `file`, objects or null, with what `model` says and the library's defaults.
     pub fn merge(call: &Value, file: &Value, model: &ModelFacts) -> Result<Self> {
         let mut layers = Layers::new(call, file, model)?;
@@ -207,7 +216,7 @@ impl GenerationConfig {
             && let Some(&first) = config.eos_token_id.value.first()
         {
             config.pad_token_id.value = Some(first);
-            config.pad_token_id.source = config.eos_token_id.source;
+            config.pad_token_id.source = Source::Derived;
         }
         config.check(model)?;
         Ok(config)

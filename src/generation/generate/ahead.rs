@@ -15,7 +15,7 @@ use crate::{
         sample::{Choice, MOST_STEPS, Run, Sampler},
     },
     generation::{
-        batch::{Pending, pack},
+        batch::{Pending, clear, pack},
         group::{Group, Turn},
         selection,
         sequence::Track,
@@ -213,10 +213,7 @@ impl Generation {
         };
         let steps = wanted.clamp(1, MOST_STEPS).min(left);
         let step = &mut self.step;
-        step.tokens.clear();
-        step.positions.clear();
-        step.slots.clear();
-        step.outputs.clear();
+        clear(step);
         step.tables.clear();
         for (slot, &at) in running.iter().enumerate() {
             let (last, table) = self.groups[at].next_row()?;
@@ -228,6 +225,7 @@ impl Generation {
             step.slots.push(slot as u32);
             step.outputs.push(slot as u32);
             step.tables.push(table.pages().to_vec());
+            step.angles.push(table.angles());
             table.advance(steps);
         }
         self.hand_over(executor, ahead, tape, running, steps, 0, known)?;

@@ -1,6 +1,7 @@
 //! An answer as it is handed out.
 
 use super::super::{
+    processors::{best_first, log_total},
     sequence::{Sequence, TokenScore},
     stopping::StopReason,
 };
@@ -37,24 +38,34 @@ impl Answer {
     }
 }
 
+/// What a search found, in numbers.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::generation) struct Found {
+    /// Tokens of its answers.
+    pub tokens: usize,
+    /// Those of them that were made after the prompt was read, which all but the first of an answer are.
+    pub decoded: usize,
+}
+
+impl Found {
+    /// What `answers` come to.
+    pub fn of(answers: &[Answer]) -> Self {
+        let tokens = answers.iter().map(|answer| answer.ids.len());
+        Self {
+            tokens: tokens.clone().sum(),
+            decoded: tokens.map(|tokens| tokens.saturating_sub(1)).sum(),
+        }
+    }
+}
+
 /// The log-probability of `token` under the softmax of `scores`, and the `top` best tokens with theirs;
 /// removed tokens are not among them.
 pub(super) fn token_score(scores: &[f32], token: u32, top: usize) -> TokenScore {
-    let greatest = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let shifted = scores.iter().map(|s| f64::from(s - greatest).exp());
-    let total = f64::from(greatest) + shifted.sum::<f64>().ln();
+    let total = log_total(scores);
     let logprob = |id: u32| (f64::from(scores[id as usize]) - total) as f32;
-    let mut best: Vec<u32> = Vec::with_capacity(top + 1);
-    for id in 0..scores.len() as u32 {
-        let score = scores[id as usize];
-        let last = best.last().map(|&id| scores[id as usize]);
-        if score == f32::NEG_INFINITY || (best.len() == top && last.is_none_or(|l| l >= score)) {
-            continue;
-        }
-        let at = best.partition_point(|&other| scores[other as usize] >= score);
-        best.insert(at, id);
-        best.truncate(top);
-    }
+    let mut best = Vec::new();
+    best_first(scores, top, &mut best);
+    best.retain(|&id| scores[id as usize] != f32::NEG_INFINITY);
     TokenScore {
         logprob: logprob(token),
         top: best.into_iter().map(|id| (id, logprob(id))).collect(),

@@ -10,12 +10,13 @@ use super::{
         stopping::StopReason,
         streamer::Streamer,
     },
-    Answer, Group, Turn, answer,
+    Answer, Found, Group, Turn, answer,
 };
 use crate::error::Result;
 
 impl Group {
-    /// Takes a step of the search, once the scores of all beams are there.
+    /// Takes a step of the search, once the scores of all beams are there; returns what
+    /// [`choose`](Group::choose) does: nothing before the search is over.
     pub(super) async fn branch(&mut self, turn: &mut Turn<'_>) -> Result<usize> {
         let ready = self.rows.iter().all(Sequence::is_ready);
         let Some(search) = self.search.as_mut().filter(|_| ready) else {
@@ -65,10 +66,8 @@ impl Group {
             ..extended(rank)
         };
         let going = search.advance(&found, |rank| ends[rank].0.is_some(), result);
-        let chosen = self.rows.len();
         if search.is_over() {
-            self.finish(turn)?;
-            return Ok(chosen);
+            return self.finish(turn);
         }
         let parents = going
             .iter()
@@ -83,11 +82,11 @@ impl Group {
             sequence.token_scores = answer.token_scores;
             sequence.transition_scores = answer.transition_scores;
         }
-        Ok(chosen)
+        Ok(0)
     }
 
     /// The search is over: its results are final and are shown.
-    fn finish(&mut self, turn: &mut Turn) -> Result<()> {
+    fn finish(&mut self, turn: &mut Turn) -> Result<usize> {
         let texts = self.conclude(StopReason::Aborted, turn.engine, turn.plan)?;
         for (at, (answer, texts)) in self.found.iter().zip(texts).enumerate() {
             turn.count_tokens(answer.ids.len());
@@ -100,7 +99,7 @@ impl Group {
                 });
             }
         }
-        Ok(())
+        Ok(Found::of(&self.found).decoded)
     }
 
     /// Keeps what the search found, if there is one. Beams that were still going on become answers only
@@ -114,9 +113,10 @@ impl Group {
         let Some(search) = self.search.take() else {
             return Ok(Vec::new());
         };
+        // Before the first step all beams are the prompt.
         let beam = |at: usize| Answer {
             reason,
-            ..Answer::of(&self.rows[at])
+            ..Answer::of(&self.rows[at.min(self.rows.len() - 1)])
         };
         let prompt = &self.rows[0].main;
         let prompt = &prompt.ids[..prompt.prompt_length];

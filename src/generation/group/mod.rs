@@ -6,17 +6,18 @@ mod answer;
 mod beams;
 mod turn;
 
-pub(super) use answer::Answer;
+pub(super) use answer::{Answer, Found};
 pub(super) use turn::{Record, Turn};
 
 use super::{
+    angles::LongAngles,
+    arguments::Prepared,
     candidates::{Draft, Start},
     engine::Shared,
-    generate::Prepared,
     healing::Healing,
     output::Event,
     plan::Plan,
-    processors::{self, Context, ScoredRow, Scratch, log_softmax},
+    processors::{self, Context, ScoredRow, Scratch, Stage, Work, log_softmax},
     selection::{BeamSearch, Draw},
     sequence::{Sequence, Track},
     stopping::{Progress, StopReason},
@@ -32,6 +33,8 @@ pub(super) struct Group {
     answer: usize,
     /// The prompt's last token, while it is to be chosen again.
     healing: Option<Healing>,
+    /// Whether guidance leads away from that token, for want of a negative prompt.
+    leads_from_last: bool,
     /// How many answers are wanted.
     answers: usize,
     /// Sequences that run or have ended; before the prompt is evaluated there is one.
@@ -52,6 +55,7 @@ impl Group {
         let Prepared {
             prompt,
             negative_prompt,
+            leads_from_last,
             healing,
         } = prepared;
         let length = prompt.len() + usize::from(healing.is_some());
@@ -61,6 +65,7 @@ impl Group {
             prompt: at,
             answer,
             healing,
+            leads_from_last,
             answers: plan.tactics.answers,
             rows: vec![Sequence::new(prompt, negative_prompt)],
             search: beams.map(|settings| BeamSearch::new(settings, answer)),
@@ -115,12 +120,12 @@ impl Group {
             .main
             .go_on(first.main.ids.len(), token, plan.tactics.use_cache);
         first.main.prompt_length = first.main.ids.len();
-        // Without a negative prompt, guidance leads away from the prompt's last token.
-        if let Some(guide) = first.guide.as_mut().filter(|guide| guide.ids == [tail]) {
-            guide.ids.clear();
+        first.main.logits.clear();
+        // The scores after a negative prompt of the caller's are those that the answer begins with.
+        if let Some(guide) = first.guide.as_mut().filter(|_| self.leads_from_last) {
             guide.go_on(0, token, false);
+            guide.logits.clear();
         }
-        first.forget_scores();
         let after = engine.tokenizer.decode(&first.main.ids, true)?;
         self.healed = after.strip_prefix(before.as_str()).unwrap_or("").to_owned();
         first.text = self.healed.clone();
@@ -139,15 +144,17 @@ impl Group {
     }
 
     /// Where a draft may go on from: only where one sequence waits for its next token alone.
-    pub fn start(&self) -> Option<Start<'_>> {
+    pub fn start(&self, engine: &Shared) -> Option<Start<'_>> {
         let [row] = &self.rows[..] else { return None };
         let main = &row.main;
         // A prompt whose last token may change is not gone on from.
         let fresh = self.healing.is_none()
             && main.table.as_ref()?.length() + 1 >= main.ids.len()
             && main.draft == 0;
-        // One more token follows the draft.
+        // One more token follows the draft, which must not make the sequence long: what is chosen after a part
+        // of it would be chosen under other angles than without it.
         let room = main.prompt_length + self.answer - main.ids.len() - 1;
+        let room = room.min(LongAngles::room(engine.long, main.ids.len()));
         (fresh && main.logits.is_empty()).then_some(Start {
             ids: &main.ids,
             prompt_length: main.prompt_length,
@@ -173,6 +180,13 @@ impl Group {
             return self.heal(engine, plan);
         }
         let searching = self.search.is_some();
+        // What judges all sequences of the prompt together must see all of them, whatever fits into a step.
+        let restricts = |stage: &Stage| matches!(stage.work, Work::AllowedTokens);
+        let together = searching || plan.processors.iter().any(restricts);
+        let mut running = self.rows.iter().filter(|row| row.reason.is_none());
+        if together && !running.all(Sequence::is_evaluated) {
+            return Ok(());
+        }
         if !searching && self.rows.len() < self.answers && self.rows[0].is_evaluated() {
             let forks = (1..self.answers).map(|_| self.rows[0].fork());
             let forks: Vec<Sequence> = forks.collect();
@@ -218,7 +232,8 @@ impl Group {
         Ok(())
     }
 
-    /// Chooses what follows wherever the scores are complete; returns how many rows were chosen from.
+    /// Chooses what follows wherever the scores are complete; returns how many tokens of answers that makes. A
+    /// search makes them once it is over, all but the first of each answer.
     pub async fn choose(&mut self, turn: &mut Turn<'_>) -> Result<usize> {
         if self.search.is_some() {
             return self.branch(turn).await;
@@ -233,16 +248,23 @@ impl Group {
         Ok(chosen)
     }
 
-    /// Ends what has not ended: for a reason, or because of an error.
-    pub fn end(&mut self, reason: Option<StopReason>, engine: &Shared, plan: &Plan) -> Result<()> {
+    /// Ends what has not ended: for a reason, or because of an error. Returns what a search found by then.
+    pub fn end(
+        &mut self,
+        reason: Option<StopReason>,
+        engine: &Shared,
+        plan: &Plan,
+    ) -> Result<Found> {
+        let before = self.found.len();
         if let Some(reason) = reason {
             self.conclude(reason, engine, plan)?;
         }
+        let found = Found::of(&self.found[before..]);
         for sequence in self.rows.iter_mut().filter(|row| row.reason.is_none()) {
             let text = sequence.end(reason)?;
             sequence.text.push_str(&text);
         }
-        Ok(())
+        Ok(found)
     }
 
     /// The answers, as many as were wanted where there are that many.
@@ -311,8 +333,8 @@ impl Group {
         Ok(verdicts)
     }
 
-    /// Appends the next tokens of the sequence at place `at`: of a draft as many as are right, and one.
-    /// The caller's criteria have given their `verdicts` on them.
+    /// Appends the next tokens of the sequence at place `at`, of a draft as many as are right, and one, as far
+    /// as none ends it; returns how many. The caller's criteria have given their `verdicts` on them.
     fn append(
         &mut self,
         at: usize,
@@ -323,13 +345,14 @@ impl Group {
         let tactics = &turn.plan.tactics;
         let draft = self.rows[at].main.draft;
         let (length, before) = (self.rows[at].main.length(), self.rows[at].new_tokens());
-        let mut accepted = 0;
+        let (mut accepted, mut appended) = (0, 0);
         for step in 0..=draft {
             let (token, right) = self.pick(at, step, turn.plan)?;
             let sequence = &mut self.rows[at];
             let range = sequence.main.row(step);
             let scores = &sequence.main.logits[range.clone()];
             accepted += usize::from(right);
+            appended += 1;
             let raw = sequence.raw.get(range);
             self.record.add(tactics, at, scores, raw);
             if tactics.output_scores {
@@ -372,6 +395,6 @@ impl Group {
             }
         }
         turn.speculation.add(draft, accepted);
-        Ok(accepted + 1)
+        Ok(appended)
     }
 }

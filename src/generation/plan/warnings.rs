@@ -1,9 +1,13 @@
 //! Warnings about what the call set and what has no effect. A file's settings are silent: it was
 //! written for every call.
 
-use super::super::{
-    config::{GenerationConfig, ModelFacts, PlanSetting, SAMPLING_FIELDS, Source, Warning},
-    fields,
+use super::{
+    super::{
+        callbacks::Functions,
+        config::{GenerationConfig, ModelFacts, PlanSetting, SAMPLING_FIELDS, Source, Warning},
+        fields,
+    },
+    limits::{Limit, stopping},
 };
 
 /// Fields that only beam search reads.
@@ -69,32 +73,54 @@ pub fn ineffective(config: &GenerationConfig, model: &ModelFacts) -> Vec<Warning
             }
         }
     }
-    if config.max_length.source == Source::Call && config.max_new_tokens.value.is_some() {
-        let source = config.max_new_tokens.source.name();
-        warn(
+    let context = model.context_length;
+    match (&config.max_length, &config.max_new_tokens) {
+        (length, _) if length.source != Source::Call => {}
+        (_, new) if new.value.is_some() => warn(
             "max_length",
-            format!("{off} max_new_tokens is set ({source})"),
-        );
-    }
-    if config.max_length.source == Source::Call && config.max_length.value > model.context_length {
-        let context = model.context_length;
-        warn(
+            format!("{off} max_new_tokens is set ({})", new.source.name()),
+        ),
+        (length, _) if length.value > context => warn(
             "max_length",
             format!("the context ends the answer at {context} tokens"),
-        );
+        ),
+        _ => {}
     }
-    let least = &config.min_length;
-    if least.source == Source::Call && config.min_new_tokens.value.is_some() {
-        warn("min_length", format!("{off} min_new_tokens is set"));
-    }
-    if let (Some(least), Some(most)) = (config.min_new_tokens.value, config.max_new_tokens.value)
-        && least > most
-        && config.min_new_tokens.source == Source::Call
+    let limit = Limit::of(&stopping(config, model, Functions::default()));
+    let ends = format!("prompt and answer end at {} tokens", limit.length);
+    // Without an end token both have been warned about.
+    for setting in settings
+        .iter()
+        .filter(|setting| !config.eos_token_id.value.is_empty() && asks_for_something(setting))
     {
-        warn(
-            "min_new_tokens",
-            format!("max_new_tokens ends the answer at {most} tokens"),
-        );
+        match (setting.name, config.min_new_tokens.value) {
+            ("min_length", Some(_)) => {
+                let source = config.min_new_tokens.source.name();
+                warn(
+                    "min_length",
+                    format!("{off} min_new_tokens is set ({source})"),
+                );
+            }
+            ("min_length", None) if config.min_length.value > limit.length => {
+                warn("min_length", ends.clone());
+            }
+            ("min_new_tokens", Some(least)) if least > limit.new_tokens => {
+                let most = limit.new_tokens;
+                let by = match config.max_new_tokens.value {
+                    Some(_) => "max_new_tokens",
+                    None => "the default of max_length",
+                };
+                warn(
+                    "min_new_tokens",
+                    format!("{by} ends the answer at {most} tokens"),
+                );
+            }
+            // A prompt has at least one token.
+            ("min_new_tokens", Some(least)) if least >= limit.length => {
+                warn("min_new_tokens", ends.clone());
+            }
+            _ => {}
+        }
     }
     if config.pad_token_id.source == Source::Call {
         warn(

@@ -27,6 +27,8 @@ pub(super) struct Memory {
 impl Mirostat {
     /// The name in the plan.
     pub const NAME: &'static str = "mirostat_mode";
+    /// Why it is refused where several tokens or sequences are considered at once.
+    pub const ALONE: &'static str = "found 2, allowed: 0 with beams or drafts, since Mirostat follows one sequence token by token";
 
     /// The bound for the next token, after what became of the last one.
     fn bound(&self, memory: &Memory, ids: &[u32]) -> f64 {

@@ -62,7 +62,7 @@ pub use repetition_penalty::RepetitionPenalty;
 pub use run::{ScoredRow, run};
 pub use sequence_bias::SequenceBias;
 use softmax::{entropy, softmax_in_place};
-pub(super) use softmax::{log_softmax, softmax};
+pub(super) use softmax::{log_softmax, log_total, softmax};
 pub use suppress_tokens::{BeginSuppressTokens, SuppressTokens};
 pub use temperature::Temperature;
 pub use top_h::TopH;
@@ -215,7 +215,7 @@ fn best_ids(values: &[f32], count: usize, order: &mut Vec<u32>) {
 }
 
 /// The same, the greatest first.
-fn best_first(values: &[f32], count: usize, order: &mut Vec<u32>) {
+pub(super) fn best_first(values: &[f32], count: usize, order: &mut Vec<u32>) {
     best_ids(values, count, order);
     order.sort_unstable_by(better(values));
 }

@@ -17,7 +17,8 @@ pub struct ScoredRow<'a> {
 
 /// Runs `stages` on `rows`, all of the prompt at place `prompt`.
 ///
-/// Nothing but the scores changes, so a run that is dropped half-way can be begun again with fresh ones.
+/// Beside the scores only what a processor remembers of a sequence changes, and that does not depend on how often
+/// a token is scored; so a run that is dropped half-way can be begun again with fresh scores.
 pub async fn run(
     stages: &[Stage],
     prompt: usize,

@@ -20,11 +20,16 @@ pub(super) fn softmax_in_place(values: &mut [f32]) -> bool {
 
 /// Turns scores into logarithms of probabilities.
 pub(in crate::generation) fn log_softmax(scores: &mut [f32]) {
-    let (max, total) = total(scores);
-    let shift = f64::from(max) + total.ln();
+    let shift = log_total(scores);
     for score in scores {
         *score = (f64::from(*score) - shift) as f32;
     }
+}
+
+/// `ln Σ exp(s)`: what a score's logarithm of the probability is less.
+pub(in crate::generation) fn log_total(scores: &[f32]) -> f64 {
+    let (max, total) = total(scores);
+    f64::from(max) + total.ln()
 }
 
 /// `−Σ p · ln p`.

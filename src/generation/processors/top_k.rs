@@ -1,7 +1,7 @@
 //! Top-k: removes tokens that score strictly less than the k-th best, so ties with it stay.
 //! Source: Fan et al. 2018; `TopKLogitsWarper`.
 
-use super::{Args, Context, Processor, Scratch};
+use super::{Args, Context, Processor, Scratch, kth_best};
 use crate::generation::home::DeviceForm;
 
 /// Keeps the k best tokens.
@@ -36,11 +36,7 @@ impl Processor for TopK {
         if k >= scores.len() {
             return;
         }
-        scratch.values.clear();
-        scratch.values.extend_from_slice(scores);
-        let (_, &mut last, _) = scratch
-            .values
-            .select_nth_unstable_by(k - 1, |a, b| b.total_cmp(a));
+        let last = kth_best(scores, k, scratch);
         for score in scores.iter_mut().filter(|score| **score < last) {
             *score = f32::NEG_INFINITY;
         }

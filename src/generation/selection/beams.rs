@@ -16,7 +16,7 @@ pub struct BeamSettings {
     /// Sequences that go on together, and results that are kept.
     pub beams: usize,
     /// Continuations considered in a step: enough that `beams` are left when all end tokens are among
-    /// the best.
+    /// the best, and at most as many as there are.
     pub considered: usize,
     /// Exponent of the length that scores are divided by.
     pub length_penalty: f64,
@@ -89,7 +89,7 @@ impl<T> BeamSearch<T> {
         sequence: usize,
     ) -> Result<Vec<Continuation>> {
         let considered = self.settings.considered;
-        let mut best: Vec<(f64, Continuation)> = Vec::with_capacity(considered + 1);
+        let mut best: Vec<(f64, Continuation)> = Vec::new();
         for (beam, (row, running)) in rows.zip(&self.running).enumerate() {
             check(row)?;
             let mut consider = |(token, key): (usize, f64)| {
@@ -181,14 +181,15 @@ impl<T> BeamSearch<T> {
     pub fn finish(self, wanted: usize, mut beam: impl FnMut(usize) -> T) -> Vec<(f32, T)> {
         let size = self.size(self.length);
         let mut finished = self.finished;
-        // Before the first step there is one beam and no answer.
-        let running = self.running.iter().take(match self.length {
-            0 => 1,
-            _ => usize::MAX,
-        });
-        for (at, running) in running.enumerate() {
+        for (at, running) in self.running.iter().enumerate() {
             if finished.len() < wanted {
-                finished.push((running / size, beam(at)));
+                // Before the first step all beams are the same, and none of them has a token.
+                let score = if self.length == 0 {
+                    0.0
+                } else {
+                    running / size
+                };
+                finished.push((score, beam(at)));
             }
         }
         finished.truncate(wanted);
