@@ -6,6 +6,7 @@
 #[cfg(not(target_arch = "wasm32"))]
 mod ceilings;
 pub mod cpu;
+#[cfg(not(fuzzing))]
 pub mod gpu;
 mod host;
 mod profile;

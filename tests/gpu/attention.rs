@@ -102,6 +102,16 @@ fn large_scores_neither_overflow_nor_vanish() {
 }
 
 #[test]
+fn what_a_row_does_not_see_has_no_weight() {
+    for form in FORMS {
+        let Some(mut gpu) = shared(only(form)) else {
+            return;
+        };
+        attention::check_masks(&mut *gpu, form);
+    }
+}
+
+#[test]
 fn windows_and_caps() {
     for form in FORMS {
         for window in [1, 2, 4, 5, 16, 17, 63, 64, 65, 66, 1000] {

@@ -64,3 +64,16 @@ fn logits_and_every_layer_equal_hugging_face_2() {
 fn logits_and_every_layer_equal_hugging_face_3() {
     check(2);
 }
+
+#[test]
+fn a_window_slides_alike_however_a_prompt_is_cut() {
+    let mut faults = Vec::new();
+    for (name, window) in [("mistral", 8), ("gemma2", 6), ("gemma3", 6)] {
+        let model = checkpoint::files(name, "config.json").model().unwrap();
+        let Some(mut gpu) = gpu(GpuOptions::default()) else {
+            return;
+        };
+        faults.extend(model.compare_windows(name, window, &mut gpu));
+    }
+    assert_eq!(faults, [""; 0]);
+}

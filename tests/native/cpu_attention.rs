@@ -82,6 +82,12 @@ fn large_scores_neither_overflow_nor_vanish() {
 }
 
 #[test]
+fn what_a_row_does_not_see_has_no_weight() {
+    attention::check_masks(&mut Reference::new(), "reference");
+    attention::check_masks(&mut Cpu::new(Activations::F32), "cpu");
+}
+
+#[test]
 fn windows_and_caps() {
     for window in [1, 2, 4, 5, 16, 17, 63, 64, 65, 66, 1000] {
         for cap in [None, Some(1.5)] {

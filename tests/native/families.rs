@@ -1,7 +1,7 @@
 //! Every architecture: golden checkpoints against Hugging Face, and the same models as GGUF.
 
 use decant::{
-    exec::{Executor, Reference, TapeId},
+    exec::{Activations, Cpu, Executor, Reference, TapeId},
     model::{Graph, GraphOptions},
     tensor::DType,
 };
@@ -52,6 +52,20 @@ fn logits_and_every_layer_equal_hugging_face() {
         }
     });
     assert_eq!(faults.collect::<Vec<_>>(), [""; 0]);
+}
+
+/// Checkpoints with a window in all layers or in some, and its size.
+const WINDOWS: [(&str, usize); 3] = [("mistral", 8), ("gemma2", 6), ("gemma3", 6)];
+
+#[test]
+fn a_window_slides_alike_however_a_prompt_is_cut() {
+    let mut faults = Vec::new();
+    for (name, window) in WINDOWS {
+        let model = checkpoint::files(name, "config.json").model().unwrap();
+        faults.extend(model.compare_windows(name, window, &mut Reference::new()));
+        faults.extend(model.compare_windows(name, window, &mut Cpu::new(Activations::F32)));
+    }
+    assert_eq!(faults, [""; 0]);
 }
 
 #[test]

@@ -110,6 +110,25 @@ fn linear_divides_positions() {
     assert_eq!(described(&checkpoint), Scaling::Linear(2.5));
 }
 
+/// Far from the beginning, as well: the angle is rounded once, the circle goes round in more digits than a shader's.
+#[test]
+fn angles_are_right_at_every_position() {
+    let rope = rope(8, Scaling::None);
+    let table = rope.table(8192, &[]).unwrap();
+    for position in [3, 101, 4095, 8191] {
+        let row = &table[position * 8..][..8];
+        for pair in 0..4 {
+            let angle = position as f64 * 10_000f64.powf(-(pair as f64) / 4.0);
+            // A unit of f32 in the frequency, and one in the product.
+            let allowed = angle * f64::from(f32::EPSILON) + f64::from(f32::EPSILON);
+            for (found, expected) in [(row[pair], angle.cos()), (row[pair + 4], angle.sin())] {
+                let off = (f64::from(found) - expected).abs();
+                assert!(off <= allowed, "{position}, {pair}: {found}, {expected}");
+            }
+        }
+    }
+}
+
 #[test]
 fn longrope_has_two_sets_of_angles() {
     let long = rope(

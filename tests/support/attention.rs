@@ -109,6 +109,106 @@ pub fn check(executor: &mut impl Executor, what: &str, case: &Case) {
     });
 }
 
+/// Rows whose visible scores are all one low number, beside keys that they do not see and that score better: those
+/// before the window, and what an earlier sequence left in the pages after the last position. Their values are so
+/// large that any weight of theirs would show.
+pub fn check_masks(executor: &mut impl Executor, what: &str) {
+    for dtype in [CacheType::F32, CacheType::F16] {
+        for (length, window, score) in [
+            (1, None, -65_504.0),
+            (2, Some(1), -20_000.0),
+            (70, None, -65_504.0),
+            (200, Some(1), -20_000.0),
+            (200, Some(4), -20_000.0),
+            (200, Some(70), -65_504.0),
+        ] {
+            for now in [1, 6.min(length)] {
+                let what =
+                    format!("{what}: {length} keys of {score}, {window:?}, {now} rows, {dtype:?}");
+                let found = masked(executor, dtype, length, window, score, now);
+                let seen = length - window.unwrap_or(length)..length;
+                let expected = seen.clone().map(masked_value).sum::<f32>() / seen.len() as f32;
+                let allowed = 4.0 * f64::from(f32::EPSILON * expected);
+                assert_close(&what, &[expected; 8], &found, &[allowed; 8]);
+            }
+        }
+    }
+}
+
+/// What position `at` holds, between 1 and 5: sums of it are exact.
+fn masked_value(at: usize) -> f32 {
+    (at % 5 + 1) as f32
+}
+
+/// The last row of a step of `now` rows that ends a sequence of `length`.
+fn masked(
+    executor: &mut impl Executor,
+    dtype: CacheType,
+    length: usize,
+    window: Option<usize>,
+    score: f32,
+    now: usize,
+) -> Vec<f32> {
+    let cache = cache(1, 8, dtype, 4);
+    let pages = length.div_ceil(cache.page_size);
+    let room = pages * cache.page_size;
+    let mut scene = Scene::new(room, 0);
+    (scene.cache, scene.pages_per_sequence) = (cache, pages);
+    let seen = length - window.unwrap_or(length)..length;
+    // The last token of all is of the sequence before.
+    let rows = |value: &dyn Fn(usize) -> [f32; 8]| (0..=length).flat_map(value).collect::<Vec<_>>();
+    let keys = rows(&|at| {
+        let score = if seen.contains(&at) { score } else { 0.0 };
+        [score, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+    });
+    let values = rows(&|at| {
+        [if seen.contains(&at) {
+            masked_value(at)
+        } else {
+            30_000.0
+        }; 8]
+    });
+    let q = scene.input("q", 8, &rows(&|_| [1.0; 8]));
+    let [k, v] = [("k", keys), ("v", values)].map(|(name, values)| scene.input(name, 8, &values));
+    scene.op(Op::RotaryStore(RotaryStore {
+        q,
+        k,
+        v,
+        rotation: None,
+        layer: 0,
+        heads: 1,
+    }));
+    let out = scene.buffer("out", 8);
+    scene.op(Op::Attention(Attention {
+        q,
+        layer: 0,
+        heads: 1,
+        scale: 1.0,
+        window,
+        cap: None,
+        out,
+    }));
+    let step = |positions: std::ops::Range<usize>, token: &dyn Fn(usize) -> usize| Step {
+        tokens: positions.clone().map(|at| token(at) as u32).collect(),
+        slots: vec![0; positions.len()],
+        positions: positions.map(|at| at as u32).collect(),
+        tables: vec![(0..pages as u32).rev().collect()],
+        ..Step::default()
+    };
+    block_on(async {
+        scene.load(executor).await.unwrap();
+        let before = step(0..room, &|_| length);
+        executor.forward(TapeId(0), &before).await.unwrap();
+        if now < length {
+            let past = step(0..length - now, &|at| at);
+            executor.forward(TapeId(0), &past).await.unwrap();
+        }
+        let last = step(length - now..length, &|at| at);
+        let found = scene.run(executor, &last, out).await.unwrap();
+        found[(now - 1) * 8..].to_vec()
+    })
+}
+
 /// Pages in random order, none shared.
 fn shuffled_tables(scene: &mut Scene, case: &Case) -> Vec<Vec<u32>> {
     let mut pages: Vec<u32> = (0..case.cache.pages as u32).collect();

@@ -270,6 +270,52 @@ impl Model {
         }
         faults
     }
+
+    /// Runs the longer golden prompt of `models/<name>`, some of whose layers have a window of `window`, so that steps
+    /// end just before the window is full, when it is, just after, and when it has been full twice, and says which
+    /// logits are too far from Hugging Face's, which come of one step.
+    pub fn compare_windows(
+        &self,
+        name: &str,
+        window: usize,
+        executor: &mut dyn Executor,
+    ) -> Vec<String> {
+        let layers = self.graph.config.layers.iter();
+        assert!(layers.clone().any(|layer| layer.window == Some(window)));
+        let prompt = &golden::forward(name)[1];
+        let length = prompt.input_ids.len();
+        assert!(length > 2 * window);
+        self.prepare(executor, vec![self.graph.tape(length, length).unwrap()]);
+        let vocabulary = prompt.logits.len() / length;
+        let mut faults = Vec::new();
+        for (first, then) in [
+            (window - 1, 1),
+            (window, 1),
+            (window + 1, 1),
+            (2 * window + 1, 1),
+            (window - 1, window - 1),
+            (window, window),
+            (length, 1),
+        ] {
+            let mut at = 0;
+            while at < length {
+                let end = length.min(at + if at == 0 { first } else { then });
+                let part = Step {
+                    angles: vec![self.graph.angles(length)],
+                    ..step(&prompt.input_ids[at..end], at, length)
+                };
+                let found = block_on(executor.forward(TapeId(0), &part)).unwrap();
+                let off = distance(&found, &prompt.logits[at * vocabulary..end * vocabulary]);
+                if off.is_nan() || off > 1.0 {
+                    faults.push(format!(
+                        "{name}, {first} and then {then} at once, {at}..{end}: {off}"
+                    ));
+                }
+                at = end;
+            }
+        }
+        faults
+    }
 }
 
 /// The name of the residual stream's buffer.

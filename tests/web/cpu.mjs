@@ -112,9 +112,12 @@ test("activations of 8 bits move logits by little, and ids only where two were n
       },
       [prompt_ids, ids.length],
     );
-    const same = found.findIndex((id, i) => id !== ids[i]);
-    const agreeing = same < 0 ? ids.length : same;
-    const gap = gaps[agreeing] ?? 0;
+    assert.equal(gaps.length, ids.length);
+    assert.ok(found.length > 0 && found.length <= ids.length, `${found.length} ids`);
+    // An answer that ends before the other parts from it where it ends.
+    const parted = ids.findIndex((id, i) => id !== found[i]);
+    const agreeing = parted < 0 ? ids.length : parted;
+    const gap = parted < 0 ? 0 : gaps[parted];
     console.log(
       `${name}: logits differ by ${off.toFixed(3)} in the mean square, ${agreeing} of ${ids.length} ids agree, the gap there is ${gap}`,
     );
@@ -153,8 +156,7 @@ test("a browser without relaxed SIMD takes the other module, with the same answe
   assert.match(a.adapter, /relaxed/);
   assert.doesNotMatch(b.adapter, /relaxed/);
   const furthest = (a, b) => a.reduce((most, v, i) => Math.max(most, Math.abs(v - b[i])), 0);
-  // Half of the largest 4-bit level is the middle between two 8-bit ones, so that Q4_0 has more neighbours to turn.
-  for (const format of ["undefined", "q8_0"]) {
+  for (const format of ["undefined", "q8_0", "q4_0"]) {
     const off = furthest(a.logits[format], b.logits[format]);
     console.log(`${format}: the modules' logits differ by ${off} at most`);
     // Fused products round once. In a model of one layer that turns hardly a quant into its neighbour; in thirty

@@ -9,13 +9,24 @@ before(async () => {
 });
 after(() => site.close());
 
-/** Keeps hold of the engine's own exports, which are otherwise out of reach. */
+/**
+ * Keeps hold of the engine's own exports, which are otherwise out of reach, and of what the device has read for the
+ * engine that is `held`, until `release` is called.
+ */
 function reachEngine() {
   const original = WebAssembly.instantiateStreaming;
   WebAssembly.instantiateStreaming = async (...args) => {
     const result = await original.apply(WebAssembly, args);
     globalThis.engine = result.instance.exports;
     return result;
+  };
+  const { promise, resolve } = Promise.withResolvers();
+  globalThis.release = resolve;
+  const map = GPUBuffer.prototype.mapAsync;
+  GPUBuffer.prototype.mapAsync = async function (...args) {
+    const { engine } = globalThis;
+    await map.apply(this, args);
+    if (engine === globalThis.held) await promise;
   };
 }
 
@@ -63,6 +74,51 @@ test("a device that is lost is told once by what runs, at once by what follows, 
   await browser.close();
 });
 
+for (const [name, before, why] of [
+  [
+    "no WebGPU",
+    () => Object.defineProperty(Navigator.prototype, "gpu", { get: () => undefined }),
+    /WebGPU/,
+  ],
+  ["no adapter", () => (GPU.prototype.requestAdapter = async () => null), /adapter/],
+  [
+    "an adapter below the kernels' limits",
+    () => {
+      const limit = { get: () => 4 };
+      Object.defineProperty(GPUSupportedLimits.prototype, "maxStorageBuffersPerShaderStage", limit);
+    },
+    /the adapter offers 4 storage buffers in a shader, the kernels need 8/,
+  ],
+]) {
+  test(`${name} is a typed error before anything is fetched, and "auto" takes the CPU`, async () => {
+    const browser = await site.page({ before });
+    const fetched = () => site.server.seen.get("GET /tiny.gguf") ?? 0;
+    const load = (device) =>
+      browser.run(async (device) => {
+        const options = { device, worker: false, cache: "none" };
+        try {
+          const model = await decant.load("./tiny.gguf", options);
+          const { device, reason } = model.info;
+          const { sequences } = await model.generate("abc", { max_new_tokens: 3 }).result;
+          await model.unload();
+          return { device, reason, tokens: sequences[0].length };
+        } catch ({ code, message }) {
+          return { code, message };
+        }
+      }, device);
+    const earlier = fetched();
+    const { code, message } = await load("webgpu");
+    assert.equal(code, "unsupported", message);
+    assert.match(message, why);
+    assert.equal(fetched(), earlier);
+    const { device, reason, tokens } = await load("auto");
+    assert.deepEqual([device, tokens], ["cpu", 3]);
+    assert.match(reason, why);
+    assert.deepEqual(await browser.stray(), []);
+    await browser.close();
+  });
+}
+
 for (const [name, panic] of [
   ["a panic in a call", "probe_panic"],
   ["a panic in a task of the engine", "probe_panic_later"],
@@ -84,6 +140,7 @@ for (const [name, panic] of [
       const running = model.generate("abc", { max_new_tokens: 90 });
       const iterator = running[Symbol.asyncIterator]();
       await iterator.next();
+      globalThis.held = engine;
       try {
         engine[panic]();
       } catch (error) {
@@ -102,13 +159,18 @@ for (const [name, panic] of [
       await model.unload();
       const fresh = await load();
       const { usage } = await fresh.generate("abc", { max_new_tokens: 3 }).result;
-      return { told: [...during, ...later], tokens: usage.completion_tokens };
+      // What the device still had to tell the dead engine reaches nobody now.
+      release();
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      const { sequences } = await fresh.generate("abc", { max_new_tokens: 3 }).result;
+      const tokens = [usage.completion_tokens, sequences[0].length];
+      return { told: [...during, ...later], tokens };
     }, panic);
     for (const { code, message } of answer.told) {
       assert.equal(code, "internal");
       assert.match(message, /^the engine is dead: .*on purpose.*; load the model again$/s);
     }
-    assert.equal(answer.tokens, 3);
+    assert.deepEqual(answer.tokens, [3, 3]);
     assert.deepEqual(await browser.stray(), []);
     await browser.close();
   });

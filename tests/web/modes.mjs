@@ -2,11 +2,20 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { open } from "./support/harness.mjs";
-import { VOCABULARY } from "./support/tiny.mjs";
+import { tiny, VOCABULARY, vocabulary } from "./support/tiny.mjs";
 
 let site;
+/** The file at /healed.gguf. */
+let healed;
 before(async () => {
-  site = await open();
+  site = await open({
+    intercept: (request, response, { pathname }) => {
+      if (pathname !== "/healed.gguf") return false;
+      response.writeHead(200, { "Content-Length": healed.length });
+      response.end(request.method === "HEAD" ? undefined : healed);
+      return true;
+    },
+  });
 });
 after(() => site.close());
 
@@ -233,25 +242,81 @@ for (const worker of [true, false]) {
     }
   });
 
-  test(`computes again without a cache, in chunks, and heals the prompt ${where}`, async () => {
+  test(`computes again without a cache and in chunks ${where}`, async () => {
     const without = await run(PROMPT, { max_new_tokens: 12, use_cache: false });
     assert.deepEqual(without.sequences[0], greedy);
     const chunks = await run(PROMPT, { max_new_tokens: 12, prefill_chunk_size: 2 });
     assert.deepEqual(chunks.sequences[0], greedy);
+  });
+
+  test(`heals a prompt that was cut inside a token ${where}`, async () => {
     // Bytes begin like no other token, so there is nothing to heal; the option changes nothing.
-    const healed = await run(PROMPT, { max_new_tokens: 12, token_healing: true });
-    assert.deepEqual(healed.sequences[0], greedy);
+    const same = await run(PROMPT, { max_new_tokens: 12, token_healing: true });
+    assert.deepEqual(same.sequences[0], greedy);
+    // The letter that the model expects least here, and a vocabulary in which the token that it expects most begins
+    // like that letter.
+    const { ids, letter } = await browser.run(async (text) => {
+      const ids = await model.tokenizer.encode(text);
+      const { data, shape } = await model.forward(ids);
+      const last = data.slice((shape[0] - 1) * shape[1]);
+      const letters = Array.from({ length: 26 }, (_, i) => "a".charCodeAt() + i);
+      return { ids, letter: letters.reduce((a, b) => (last[a] <= last[b] ? a : b)) };
+    }, PROMPT);
+    assert.notEqual(letter, greedy[0]);
+    const whole = `${String.fromCharCode(letter)}!`;
+    const tokens = vocabulary((tokens) => tokens.with(greedy[0], whole));
+    healed = tiny({ "tokenizer.ggml.tokens": tokens });
+    const answers = await browser.run(
+      async ([ids, worker]) => {
+        const options = { kvCache: "f32", cache: "none", worker };
+        const model = await decant.load("./healed.gguf", options);
+        const answer = async (token_healing) => {
+          const generation = model.generate(ids, { max_new_tokens: 11, token_healing });
+          let shown = "";
+          for await (const { text } of generation) shown += text;
+          const { sequences, texts } = await generation.result;
+          return { ids: sequences[0], text: texts[0], shown };
+        };
+        const answers = { with: await answer(true), without: await answer(false) };
+        await model.unload();
+        return answers;
+      },
+      [[...ids, letter], worker],
+    );
+    assert.deepEqual(answers.with.ids, greedy.slice(1), "as after the token that was cut");
+    assert.equal(answers.with.text[0], "!", "and the rest of that token is the answer's");
+    assert.equal(answers.with.shown, answers.with.text);
+    assert.notDeepEqual(answers.without.ids, answers.with.ids);
+    assert.equal(answers.without.shown, answers.without.text);
   });
 
   test(`a stopped search gives its beams, and an unloaded assistant is missed ${where}`, async () => {
     const stopped = await browser.run(async () => {
-      const generation = model.generate("abc", { num_beams: 2, max_new_tokens: 50 });
-      void generation.result;
-      generation.stop();
-      return { result: await generation.result, used: (await model.stats()).cache_bytes_used };
+      let asked = 0;
+      const processor = () => {
+        // The fourth step of two beams.
+        if (++asked === 7) generation.stop();
+      };
+      const config = { num_beams: 2, num_return_sequences: 2, max_new_tokens: 50 };
+      const generation = model.generate("abc", config, { logits_processor: [processor] });
+      const events = [];
+      for await (const event of generation) events.push(event);
+      const used = (await model.stats()).cache_bytes_used;
+      return { ...(await generation.result), events, used, asked };
     });
-    assert.equal(stopped.result.stop_reason, "aborted");
+    assert.equal(stopped.stop_reason, "aborted");
     assert.equal(stopped.used, 0);
+    const length = stopped.sequences[0].length;
+    console.log(`stopped after ${stopped.asked} questions with ${length} tokens`);
+    assert.ok(length > 0 && length < 50, `${length} tokens`);
+    shown(stopped);
+    const whole = await run("abc", {
+      num_beams: 2,
+      num_return_sequences: 2,
+      max_new_tokens: length,
+    });
+    assert.deepEqual(stopped.sequences, whole.sequences);
+    assert.deepEqual(stopped.texts, whole.texts);
     await browser.run(() => assistant.unload());
     const error = await refusal(PROMPT, {}, { assistant_model: "assistant" });
     assert.equal(error.code, "closed");

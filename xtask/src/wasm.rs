@@ -138,7 +138,22 @@ fn bind(artifact: &Path, bindings: &Path, options: Options) -> Result<(), String
                 .remove_producers_section(true)
                 .generate(bindings)
         })
-        .map_err(|e| format!("{e:#}"))
+        .map_err(|e| format!("{e:#}"))?;
+    ignore_the_dead(&bindings.join("decant.js"))
+}
+
+/// Makes a function of an instance that died do nothing when a promise of the browser still calls it after the engine
+/// has been started again. The generated one throws, and a page would see an error that nobody can catch.
+fn ignore_the_dead(path: &Path) -> Result<(), String> {
+    let wrong = |what: &dyn std::fmt::Display| format!("{}: {what}", path.display());
+    let text = fs::read_to_string(path).map_err(|e| wrong(&e))?;
+    let throws = "throw new Error('Cannot invoke closure from previous WASM instance')";
+    if !text.contains(throws) {
+        return Err(wrong(
+            &"functions of an earlier instance are not told apart",
+        ));
+    }
+    fs::write(path, text.replace(throws, "return")).map_err(|e| wrong(&e))
 }
 
 /// Runs `wasm-opt`, which takes a minute, unless its last input was the same.

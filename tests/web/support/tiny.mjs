@@ -37,6 +37,11 @@ export function tinyParts(count) {
   });
 }
 
+/** The value of `tokenizer.ggml.tokens`; `change` may give tokens other texts. */
+export function vocabulary(change = (tokens) => tokens) {
+  return [ARRAY, [STRING, change([...byteAlphabet(), "<begin>", "<end>"])]];
+}
+
 const KEY_VALUE = HIDDEN / HEADS;
 const TENSORS = [
   ["token_embd.weight", VOCABULARY, HIDDEN],
@@ -68,7 +73,7 @@ function describe(metadata) {
     "llama.vocab_size": [U32, VOCABULARY],
     "tokenizer.ggml.model": [STRING, "gpt2"],
     "tokenizer.ggml.pre": [STRING, "gpt-2"],
-    "tokenizer.ggml.tokens": [ARRAY, [STRING, [...byteAlphabet(), "<begin>", "<end>"]]],
+    "tokenizer.ggml.tokens": vocabulary(),
     "tokenizer.ggml.token_type": [ARRAY, [I32, [...Array(256).fill(1), 3, 3]]],
     "tokenizer.ggml.merges": [ARRAY, [STRING, []]],
     "tokenizer.ggml.bos_token_id": [U32, BEGIN],
