@@ -36,6 +36,10 @@ impl PreTokenizer for PreTokenizers {
     }
 }
 
+/// The most bytes of a token that is recognised whole. The table that searches for few of them takes a kilobyte for
+/// each of their bytes.
+const MOST: usize = 256;
+
 /// Turns text into ids.
 #[derive(Clone)]
 pub(super) struct Encoder {
@@ -48,7 +52,7 @@ impl Encoder {
     /// unless `split_special` makes special ones among them ordinary text.
     ///
     /// # Errors
-    /// The added tokens cannot be searched for.
+    /// An added token is very long, or they cannot be searched for.
     pub fn new(
         model: impl Into<ModelWrapper>,
         highest: u32,
@@ -57,6 +61,13 @@ impl Encoder {
         added: Vec<AddedToken>,
         split_special: bool,
     ) -> Result<Self> {
+        if let Some(long) = added.iter().find(|token| token.content.len() > MOST) {
+            let bytes = long.content.len();
+            let begin: String = long.content.chars().take(30).collect();
+            return Err(invalid(format!(
+                "the added token that begins with {begin:?} has {bytes} bytes, allowed are {MOST}"
+            )));
+        }
         let mut pipeline = Pipeline::new(model.into());
         pipeline.with_pre_tokenizer(Some(pre_tokenizers));
         pipeline

@@ -281,6 +281,64 @@ fn damaged_files_are_refused() {
     }
 }
 
+/// Small files that would fill the memory of whoever encodes or decodes a word.
+#[test]
+fn what_grows_without_bound_is_refused() {
+    let list = |kind: &str, part: Value, count: usize| {
+        let key = match kind {
+            "normalizer" => "normalizers",
+            "pre_tokenizer" => "pretokenizers",
+            _ => "decoders",
+        };
+        let mut file = sound();
+        file["pre_tokenizer"] = Value::Null;
+        file[kind] = json!({ "type": "Sequence", key: vec![part; count] });
+        build(&file)
+    };
+    let replace =
+        |pattern: Value| json!({ "type": "Replace", "pattern": pattern, "content": "aaaa" });
+    let text = replace(json!({ "String": "a" }));
+    let regex = replace(json!({ "Regex": "x*" }));
+    let bytes = json!({ "type": "ByteLevel", "add_prefix_space": false });
+    for (kind, part, most) in [
+        ("normalizer", &text, 4),
+        ("normalizer", &regex, 3),
+        ("normalizer", &bytes, 8),
+        ("pre_tokenizer", &bytes, 8),
+        ("decoder", &text, 4),
+        ("decoder", &regex, 3),
+    ] {
+        let sound = list(kind, part.clone(), most);
+        assert!(sound.is_ok(), "{kind}, {most} of {part}");
+        assert!(sound.unwrap().encode("a", false).is_ok());
+        let error = list(kind, part.clone(), most + 1).err();
+        let error = error.unwrap_or_else(|| panic!("{kind}, {most} and one of {part}"));
+        assert_eq!(*error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().contains(&format!("[{most}]")), "{error}");
+        assert!(error.to_string().contains("times as long"), "{error}");
+    }
+
+    let mut file = sound();
+    file["post_processor"]["single"] = vec![json!({ "Sequence": { "id": "A" } }); 65].into();
+    let error = build(&file).err().unwrap();
+    assert!(error.to_string().contains("single: it has 65"), "{error}");
+    file = sound();
+    file["post_processor"]["special_tokens"]["<s>"]["ids"] = vec![4; 65].into();
+    let error = build(&file).err().unwrap();
+    assert!(error.to_string().contains("ids: it has 65"), "{error}");
+
+    for (length, allowed) in [(256, true), (257, false)] {
+        let mut file = sound();
+        file["added_tokens"][0]["content"] = "s".repeat(length).into();
+        file["post_processor"] = Value::Null;
+        let error = build(&file).err();
+        assert_eq!(error.is_none(), allowed, "{error:?}");
+        if let Some(error) = error {
+            assert!(error.to_string().contains("257 bytes"), "{error}");
+        }
+    }
+}
+
 #[test]
 fn the_config_names_special_tokens_and_says_what_is_added() {
     let build = |config: Value| {

@@ -6,6 +6,7 @@ use ::tokenizers::{
 
 use super::{
     super::steps::{Steps, Strip, TextStep, TokenStep},
+    growth::Growth,
     node::Node,
     normalizer::{pattern, replace},
     pre_tokenizer::prepend_scheme,
@@ -18,18 +19,18 @@ pub(super) fn build(node: Node) -> Result<Steps> {
     if node.is_null() {
         steps.tokens.push(TokenStep::Spaced);
     } else {
-        add(&node, &mut steps, &mut false)?;
+        add(&node, &mut steps, &mut false, &mut Growth::default())?;
     }
     Ok(steps)
 }
 
 /// Appends the steps of one decoder. Once `joined`, the tokens are one text.
-fn add(node: &Node, steps: &mut Steps, joined: &mut bool) -> Result<()> {
+fn add(node: &Node, steps: &mut Steps, joined: &mut bool, growth: &mut Growth) -> Result<()> {
     let kind = node.kind()?;
     let step = match kind {
         "Sequence" => {
             for part in node.list("decoders")? {
-                add(&part, steps, joined)?;
+                add(&part, steps, joined, growth)?;
             }
             return Ok(());
         }
@@ -54,18 +55,18 @@ fn add(node: &Node, steps: &mut Steps, joined: &mut bool) -> Result<()> {
             }
             TokenStep::Strip(strip)
         }
-        "Replace" => match pattern(node)? {
-            ReplacePattern::String(from) if *joined => {
-                steps
-                    .text
-                    .push(TextStep::Replace(from, node.str("content")?.to_owned()));
-                return Ok(());
+        "Replace" => {
+            let (pattern, content) = (pattern(node)?, node.str("content")?);
+            growth.replace(node, &pattern, content)?;
+            match pattern {
+                ReplacePattern::String(from) if *joined => {
+                    steps.text.push(TextStep::Replace(from, content.to_owned()));
+                    return Ok(());
+                }
+                ReplacePattern::String(from) => TokenStep::Replace(from, content.to_owned()),
+                ReplacePattern::Regex(_) => TokenStep::ReplaceRegex(Box::new(replace(node)?)),
             }
-            ReplacePattern::String(from) => {
-                TokenStep::Replace(from, node.str("content")?.to_owned())
-            }
-            ReplacePattern::Regex(_) => TokenStep::ReplaceRegex(Box::new(replace(node)?)),
-        },
+        }
         "ByteFallback" => TokenStep::ByteFallback,
         "Metaspace" => TokenStep::Metaspace {
             mark: node.char("replacement")?,

@@ -9,6 +9,7 @@
 
 mod config;
 mod decoder;
+mod growth;
 mod model;
 mod node;
 mod normalizer;
@@ -21,7 +22,7 @@ use ::tokenizers::AddedToken;
 use serde::Deserialize;
 use serde_json::Value;
 
-use self::{config::Config, model::ModelFile, node::Node};
+use self::{config::Config, growth::Growth, model::ModelFile, node::Node};
 use super::{TokenizerParts, encoder::Encoder, invalid};
 use crate::error::{Error, Result};
 
@@ -96,11 +97,15 @@ pub(super) fn build(tokenizer: &[u8], config: Option<&[u8]>) -> Result<Tokenizer
     let mut added: Vec<AddedToken> = file.added_tokens.into_iter().map(Into::into).collect();
     added.extend(config.added_tokens());
     let (model, highest) = model::build(file.model)?;
+    let mut growth = Growth::default();
     let encoder = Encoder::new(
         model,
         highest,
-        normalizer::build(Node::root("normalizer", &file.normalizer))?,
-        pre_tokenizer::build(Node::root("pre_tokenizer", &file.pre_tokenizer))?,
+        normalizer::build(Node::root("normalizer", &file.normalizer), &mut growth)?,
+        pre_tokenizer::build(
+            Node::root("pre_tokenizer", &file.pre_tokenizer),
+            &mut growth,
+        )?,
         added,
         config.split_special_tokens(),
     )?;

@@ -10,28 +10,28 @@ use ::tokenizers::{
     },
 };
 
-use super::{super::encoder::Normalizers, node::Node};
+use super::{super::encoder::Normalizers, growth::Growth, node::Node};
 use crate::error::Result;
 
 /// Builds the normalizers, if there are any.
 ///
 /// `Precompiled`, the tables of SentencePiece models such as T5, is not supported: the crate's reader of
 /// them panics on damaged ones, and generative models do without.
-pub(super) fn build(node: Node) -> Result<Normalizers> {
+pub(super) fn build(node: Node, growth: &mut Growth) -> Result<Normalizers> {
     let mut steps = Normalizers::default();
     if !node.is_null() {
-        add(&node, &mut steps)?;
+        add(&node, &mut steps, growth)?;
     }
     Ok(steps)
 }
 
-fn add(node: &Node, steps: &mut Normalizers) -> Result<()> {
+fn add(node: &Node, steps: &mut Normalizers, growth: &mut Growth) -> Result<()> {
     let step: Arc<dyn Normalizer + Send + Sync> = match node.kind()? {
         "Sequence" => {
             return node
                 .list("normalizers")?
                 .iter()
-                .try_for_each(|part| add(part, steps));
+                .try_for_each(|part| add(part, steps, growth));
         }
         "NFC" => Arc::new(NFC),
         "NFD" => Arc::new(NFD),
@@ -40,13 +40,19 @@ fn add(node: &Node, steps: &mut Normalizers) -> Result<()> {
         "Nmt" => Arc::new(Nmt),
         "Lowercase" => Arc::new(Lowercase),
         "StripAccents" => Arc::new(StripAccents),
-        "ByteLevel" => Arc::new(ByteLevel::new()),
+        "ByteLevel" => {
+            growth.times(node, 2)?;
+            Arc::new(ByteLevel::new())
+        }
         "Strip" => Arc::new(Strip::new(
             node.bool("strip_left")?,
             node.bool("strip_right")?,
         )),
         "Prepend" => Arc::new(Prepend::new(node.str("prepend")?.to_owned())),
-        "Replace" => Arc::new(replace(node)?),
+        "Replace" => {
+            growth.replace(node, &pattern(node)?, node.str("content")?)?;
+            Arc::new(replace(node)?)
+        }
         "BertNormalizer" => {
             let strip_accents = node.field("strip_accents");
             Arc::new(BertNormalizer::new(

@@ -47,12 +47,17 @@ fn one(node: &Node) -> Result<Around> {
     }
 }
 
+/// The most pieces of a template, and ids of a piece. A few of each are all that real files have.
+const MOST: usize = 64;
+
 fn template(node: &Node) -> Result<Around> {
     let tokens = node.field("special_tokens");
-    let pieces = node.list("single")?.into_iter().map(|piece| {
+    let single = few(node, "single")?;
+    let pieces = single.into_iter().map(|piece| {
         let special = piece.field("SpecialToken");
         if !special.is_null() {
-            let ids = tokens.field(special.str("id")?).list("ids")?;
+            let token = tokens.field(special.str("id")?);
+            let ids = few(&token, "ids")?;
             return ids.iter().map(id).collect::<Result<_>>().map(Piece::Ids);
         }
         match piece.field("Sequence").str("id")? {
@@ -61,6 +66,17 @@ fn template(node: &Node) -> Result<Around> {
         }
     });
     pieces.collect::<Result<_>>().map(Around::new)
+}
+
+/// The elements of the list in a field, which are not many.
+fn few<'v>(node: &Node<'v>, name: &str) -> Result<Vec<Node<'v>>> {
+    let list = node.list(name)?;
+    if list.len() <= MOST {
+        return Ok(list);
+    }
+    let count = list.len();
+    let what = format!("it has {count} entries, supported are {MOST}");
+    Err(node.field(name).unsupported(what))
 }
 
 fn id_of_pair(node: &Node, name: &str) -> Result<u32> {

@@ -18,31 +18,34 @@ use ::tokenizers::{
     },
 };
 
-use super::{super::encoder::PreTokenizers, node::Node};
+use super::{super::encoder::PreTokenizers, growth::Growth, node::Node};
 use crate::error::Result;
 
 /// Builds the pre-tokenizers, if there are any.
-pub(super) fn build(node: Node) -> Result<PreTokenizers> {
+pub(super) fn build(node: Node, growth: &mut Growth) -> Result<PreTokenizers> {
     let mut steps = PreTokenizers::default();
     if !node.is_null() {
-        add(&node, &mut steps)?;
+        add(&node, &mut steps, growth)?;
     }
     Ok(steps)
 }
 
-fn add(node: &Node, steps: &mut PreTokenizers) -> Result<()> {
+fn add(node: &Node, steps: &mut PreTokenizers, growth: &mut Growth) -> Result<()> {
     let step: Arc<dyn PreTokenizer + Send + Sync> = match node.kind()? {
         "Sequence" => {
             return node
                 .list("pretokenizers")?
                 .iter()
-                .try_for_each(|part| add(part, steps));
+                .try_for_each(|part| add(part, steps, growth));
         }
-        "ByteLevel" => Arc::new(ByteLevel::new(
-            node.bool("add_prefix_space")?,
-            node.bool_or("trim_offsets", true)?,
-            node.bool_or("use_regex", true)?,
-        )),
+        "ByteLevel" => {
+            growth.times(node, 2)?;
+            Arc::new(ByteLevel::new(
+                node.bool("add_prefix_space")?,
+                node.bool_or("trim_offsets", true)?,
+                node.bool_or("use_regex", true)?,
+            ))
+        }
         "Metaspace" => Arc::new(Metaspace::new(
             node.char("replacement")?,
             prepend_scheme(node)?,
