@@ -309,7 +309,7 @@ for (const worker of [true, false]) {
     const length = stopped.sequences[0].length;
     console.log(`stopped after ${stopped.asked} questions with ${length} tokens`);
     assert.ok(length > 0 && length < 50, `${length} tokens`);
-    shown(stopped);
+    assert.deepEqual(stopped.events, [], "nothing is shown after a stop, and nothing was final");
     const whole = await run("abc", {
       num_beams: 2,
       num_return_sequences: 2,
