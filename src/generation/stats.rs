@@ -77,11 +77,11 @@ pub struct Stats {
     /// The same, averaged over all calls that had one.
     pub mean_time_to_first_token_ms: Option<f64>,
     /// Bytes of the key-value cache.
-    pub cache_bytes_reserved: usize,
+    pub cache_bytes_reserved: u64,
     /// Bytes of it that running sequences hold.
-    pub cache_bytes_used: usize,
+    pub cache_bytes_used: u64,
     /// Bytes of it that hold the last answer, for a prompt that begins alike; free for any other.
-    pub cache_bytes_retained: usize,
+    pub cache_bytes_retained: u64,
     /// The share of ended sequences that a limit cut short.
     pub truncation_rate: Option<f64>,
     /// Ended sequences by reason, in the order of [`StopReason::ALL`], without zeros.
@@ -128,7 +128,7 @@ impl Totals {
         let ended: u64 = self.reasons.iter().sum();
         let truncated = reasons.iter().filter(|(reason, _)| reason.is_truncation());
         let truncated: u64 = truncated.map(|(_, count)| count).sum();
-        let page_bytes = cache.bytes() / cache.pages.max(1);
+        let page_bytes = cache.bytes() / cache.pages.max(1) as u64;
         let share = |part: f64, whole: u64| (whole > 0).then(|| part / whole as f64);
         Stats {
             generations: self.generations,
@@ -139,8 +139,8 @@ impl Totals {
             time_to_first_token_ms: self.timings.time_to_first_token_ms,
             mean_time_to_first_token_ms: share(self.first_token_ms, self.first_tokens),
             cache_bytes_reserved: cache.bytes(),
-            cache_bytes_used: pool.used * page_bytes,
-            cache_bytes_retained: pool.retained * page_bytes,
+            cache_bytes_used: pool.used as u64 * page_bytes,
+            cache_bytes_retained: pool.retained as u64 * page_bytes,
             truncation_rate: share(truncated as f64, ended),
             stop_reasons: reasons.into_iter().filter(|(_, n)| *n > 0).collect(),
         }

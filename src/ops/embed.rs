@@ -31,7 +31,7 @@ impl Embed {
     pub(super) fn check(&self, shapes: &Shapes) -> Result<()> {
         let columns = shapes.spec(self.out)?.columns;
         shapes.buffer(self.out, Rows::Tokens, columns)?;
-        shapes.weight(self.weight, shapes.weights[self.weight.0].rows, columns)
+        shapes.weight(self.weight, shapes.rows(self.weight)?, columns)
     }
 }
 

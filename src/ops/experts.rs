@@ -43,7 +43,7 @@ impl Experts {
     pub(super) fn check(&self, shapes: &Shapes) -> Result<()> {
         let hidden = shapes.spec(self.x)?.columns;
         let chosen = shapes.spec(self.route)?.columns / 2;
-        let rows = shapes.weights[self.gate.0].rows;
+        let rows = shapes.rows(self.gate)?;
         if self.experts == 0 || !rows.is_multiple_of(self.experts) {
             return Err(Error::internal(format!(
                 "{rows} rows do not belong to {} experts",

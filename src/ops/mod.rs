@@ -95,12 +95,14 @@ impl CacheSpec {
     }
 
     /// Bytes of the whole cache: every layer's keys and values.
-    pub fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> u64 {
         let entry = match self.dtype {
             CacheType::F32 => 4,
             CacheType::F16 => 2,
         };
-        2 * self.layers * self.pages * self.page_size * self.width() * entry
+        // A device may hold more than a wasm program can count in its own words.
+        let counts = [self.layers, self.pages, self.page_size, self.width()];
+        2 * entry * counts.iter().map(|&count| count as u64).product::<u64>()
     }
 }
 
@@ -219,12 +221,20 @@ impl Shapes<'_> {
             .ok_or_else(|| Error::internal(format!("there is no buffer {}", buffer.0)))
     }
 
+    /// Rows of `weight`.
+    pub(crate) fn rows(&self, weight: WeightId) -> Result<usize> {
+        self.stored(weight).map(|spec| spec.rows)
+    }
+
+    fn stored(&self, weight: WeightId) -> Result<&WeightSpec> {
+        self.weights
+            .get(weight.0)
+            .ok_or_else(|| Error::internal(format!("there is no weight {}", weight.0)))
+    }
+
     /// Fails unless `weight` is `rows × columns`; names the tensor.
     pub(crate) fn weight(&self, weight: WeightId, rows: usize, columns: usize) -> Result<()> {
-        let spec = self
-            .weights
-            .get(weight.0)
-            .ok_or_else(|| Error::internal(format!("there is no weight {}", weight.0)))?;
+        let spec = self.stored(weight)?;
         if (spec.rows, spec.columns) == (rows, columns) {
             return Ok(());
         }

@@ -55,7 +55,7 @@ impl RotaryStore {
         let Some(Rotation { table, dims, .. }) = self.rotation else {
             return Ok(());
         };
-        shapes.weight(table, shapes.weights[table.0].rows, dims)
+        shapes.weight(table, shapes.rows(table)?, dims)
     }
 }
 

@@ -3,18 +3,21 @@
 use half::{bf16, f16};
 
 use super::DType;
+use crate::error::{Error, Result};
 
 /// The blocks of `values`, whose number is a multiple of the block length.
 ///
 /// Source of the formulas: `quantize_row_q8_0_ref` and `quantize_row_q4_0_ref` of ggml. The scale is
 /// computed in f32 and stored as f16; quants are computed with the unrounded scale, as there.
 ///
-/// # Panics
-/// For formats that files are only read in, and if values do not fill whole blocks; callers decide on a
-/// format when they describe a weight.
-pub fn quantise(dtype: DType, values: &[f32]) -> Vec<u8> {
+/// # Errors
+/// `Internal` for formats that files are only read in, and if values do not fill whole blocks.
+pub fn quantise(dtype: DType, values: &[f32]) -> Result<Vec<u8>> {
     let blocks = values.chunks_exact(dtype.block_len());
-    assert!(blocks.remainder().is_empty());
+    if !blocks.remainder().is_empty() {
+        let message = format!("{} values are not blocks of {}", values.len(), dtype.name());
+        return Err(Error::internal(message));
+    }
     let mut out = Vec::with_capacity(blocks.len() * dtype.block_bytes());
     for block in blocks {
         match dtype {
@@ -23,10 +26,13 @@ pub fn quantise(dtype: DType, values: &[f32]) -> Vec<u8> {
             DType::BF16 => out.extend(bf16::from_f32(block[0]).to_le_bytes()),
             DType::Q8_0 => q8_0(block, &mut out),
             DType::Q4_0 => q4_0(block, &mut out),
-            _ => unreachable!("no weight is made in {}", dtype.name()),
+            _ => {
+                let message = format!("no weight is made in {}", dtype.name());
+                return Err(Error::internal(message));
+            }
         }
     }
-    out
+    Ok(out)
 }
 
 fn q8_0(block: &[f32], out: &mut Vec<u8>) {

@@ -193,7 +193,7 @@ impl Assembler {
         if add_one {
             values.iter_mut().for_each(|value| *value += 1.0);
         }
-        self.pair(weight, first, &quantise(to, &values), writer)
+        self.pair(weight, first, &quantise(to, &values)?, writer)
     }
 
     /// Gives whole pairs of blocks to `writer`. A block whose other half comes from elsewhere waits for it.

@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// The most bytes of one tensor: what 32 bits can count, because a wasm program can count no further.
-const MAX_TENSOR: u64 = u32::MAX as u64;
+pub const MAX_TENSOR: u64 = u32::MAX as u64;
 
 /// What a file holds: its metadata and its tensors, in the order of their data.
 #[derive(Debug, Clone, Default)]
@@ -74,13 +74,6 @@ pub struct Foreign {
 }
 
 impl Index {
-    /// The place of the tensor called `name` in [`tensors`](Self::tensors).
-    pub fn find(&self, name: &str) -> Option<usize> {
-        self.tensors
-            .iter()
-            .position(|tensor| tensor.spec.name == name)
-    }
-
     /// One index of the files that hold a model together, with the metadata of the first.
     ///
     /// # Errors

@@ -22,7 +22,7 @@ fn file(dtype: DType, shapes: &[(usize, usize)]) -> File {
         values: Vec::new(),
     };
     for &(rows, columns) in shapes {
-        let blocks = quantise(dtype, &random.values(rows * columns, 1.0));
+        let blocks = quantise(dtype, &random.values(rows * columns, 1.0)).unwrap();
         let mut values = vec![0.0; rows * columns];
         dequantise(dtype, &blocks, &mut values);
         file.index.tensors.push(TensorInfo {
@@ -130,7 +130,11 @@ fn slices_of_odd_sizes_meet_at_half_words() {
         for piece in PIECES {
             let made = assemble(&file, &weights, piece);
             for (made, expected) in made.iter().zip(&expected) {
-                assert_eq!(made, &quantise(dtype, expected), "{dtype:?} {piece}");
+                assert_eq!(
+                    made,
+                    &quantise(dtype, expected).unwrap(),
+                    "{dtype:?} {piece}"
+                );
             }
         }
     }
@@ -158,7 +162,7 @@ fn columns_become_rows() {
                     .flat_map(column)
                     .map(|at| file.values[0][at])
                     .collect();
-                assert_eq!(made, &quantise(dtype, &values));
+                assert_eq!(made, &quantise(dtype, &values).unwrap());
             }
         }
     }
@@ -197,10 +201,10 @@ fn values_are_quantised_and_raised_on_the_way() {
         let columns: Vec<f32> = columns.map(|at| file.values[2][at]).collect();
         let plus: Vec<f32> = file.values[1].iter().map(|x| x + 1.0).collect();
         let expected = [
-            quantise(DType::Q8_0, rows),
-            quantise(DType::Q4_0, rows),
-            quantise(DType::F32, &plus),
-            quantise(DType::Q8_0, &columns),
+            quantise(DType::Q8_0, rows).unwrap(),
+            quantise(DType::Q4_0, rows).unwrap(),
+            quantise(DType::F32, &plus).unwrap(),
+            quantise(DType::Q8_0, &columns).unwrap(),
         ];
         for piece in PIECES {
             assert_eq!(assemble(&file, &weights, piece), expected, "{dtype:?}");

@@ -3,7 +3,7 @@
 use decant::{
     error::{Error, ErrorKind},
     tensor::DType,
-    weights::{TensorStream, Value, gguf::Header},
+    weights::{Index, TensorStream, Value, gguf::Header},
 };
 
 use crate::support::{
@@ -108,13 +108,13 @@ fn values_are_read_as_written() {
 fn shapes_are_matrices_of_the_first_dimension() {
     let loaded = read(&sample().build(), None, &[usize::MAX]).unwrap();
     let shape = |name| {
-        let spec = &loaded.index.tensors[loaded.index.find(name).unwrap()].spec;
+        let mut specs = loaded.index.tensors.iter().map(|tensor| &tensor.spec);
+        let spec = specs.find(|spec| spec.name == name).unwrap();
         (spec.rows, spec.columns)
     };
     assert_eq!(shape("vector"), (1, 7));
     assert_eq!(shape("tensor.0"), (5, 3));
     assert_eq!(shape("cube"), (24, 32));
-    assert_eq!(loaded.index.find("absent"), None);
 }
 
 #[test]
@@ -244,4 +244,22 @@ fn a_complete_header_takes_no_more() {
     header.push(&bytes).unwrap().unwrap();
     header.finish().unwrap();
     assert_eq!(header.push(&[0]).unwrap_err().kind(), &ErrorKind::Internal);
+}
+
+/// As writers put it that fill in the keys of every file.
+#[test]
+fn a_split_of_no_parts_is_none() {
+    let joined = |count: u16, files: usize| {
+        let file = Gguf::new()
+            .meta("split.no", 0u16)
+            .meta("split.count", count);
+        let index = read(&file.build(), None, &[usize::MAX]).unwrap().index;
+        Index::join(vec![index; files])
+    };
+    assert!(joined(0, 1).is_ok());
+    assert!(joined(1, 1).is_ok());
+    for (count, files) in [(2, 1), (0, 2)] {
+        let error = joined(count, files).unwrap_err().to_string();
+        assert!(error.contains("split.count"), "{error}");
+    }
 }

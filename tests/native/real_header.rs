@@ -42,7 +42,10 @@ fn the_real_header_is_read() {
         .unwrap();
     assert_eq!((kinds.len(), kinds[0]), (49_152, 3));
     assert_eq!(index.tensors.len(), 272);
-    let tensor = |name: &str| &index.tensors[index.find(name).unwrap()];
+    let tensor = |name: &str| {
+        let mut tensors = index.tensors.iter();
+        tensors.find(|tensor| tensor.spec.name == name).unwrap()
+    };
     let embedding = tensor("token_embd.weight");
     assert_eq!(embedding.spec.dtype, DType::Q8_0);
     assert_eq!((embedding.spec.rows, embedding.spec.columns), (49_152, 576));

@@ -44,7 +44,7 @@ pub fn events(generation: &mut Generation) -> Vec<Event> {
 }
 
 /// Bytes of the cache that running calls hold.
-pub fn pages_used(engine: &Engine) -> usize {
+pub fn pages_used(engine: &Engine) -> u64 {
     engine.stats().cache_bytes_used
 }
 

@@ -1,7 +1,8 @@
 //! Files that hold a model together, as `gguf-split` writes them.
 //!
 //! Each says which part it is (`split.no`, from 0), how many there are (`split.count`) and how many
-//! tensors they hold in all (`split.tensors.count`). The first has the model's metadata.
+//! tensors they hold in all (`split.tensors.count`). The first has the model's metadata. Counts of 0 are
+//! what some writers put into a file that is not split.
 
 use crate::{
     error::{Error, Result},
@@ -27,7 +28,7 @@ pub(in crate::weights) fn check_part(file: &Index, at: usize, count: usize) -> R
 
 /// Fails if `file`, one of `count` that were given, is a part of more.
 pub(in crate::weights) fn check_alone(file: &Index, count: usize) -> Result<()> {
-    match file.metadata.u32(COUNT)? {
+    match file.metadata.u32(COUNT)?.filter(|&parts| parts > 0) {
         Some(parts) if parts as usize != count => Err(Error::weights(
             COUNT,
             format!("the file is one of {parts}, and {count} were given; give them all"),
@@ -38,7 +39,7 @@ pub(in crate::weights) fn check_alone(file: &Index, count: usize) -> Result<()> 
 
 /// Fails if the parts promise another number of tensors than they hold.
 pub(in crate::weights) fn check_total(whole: &Index) -> Result<()> {
-    match whole.metadata.u32(TENSORS)? {
+    match whole.metadata.u32(TENSORS)?.filter(|&count| count > 0) {
         Some(promised) if promised as usize != whole.tensors.len() => Err(Error::weights(
             TENSORS,
             format!(

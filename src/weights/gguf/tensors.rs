@@ -103,20 +103,29 @@ fn spec(name: &str, shape: &[u64], dtype: DType) -> Result<WeightSpec> {
     let bytes = rows
         .and_then(|rows| rows.checked_mul(shape[0] / block))
         .and_then(|blocks| blocks.checked_mul(dtype.block_bytes() as u64));
-    let (Some(rows), Some(bytes)) = (rows, bytes) else {
-        return fail(format!("the shape {shape:?} has more than 2^64 bytes"));
+    let values = rows.and_then(|rows| rows.checked_mul(shape[0]));
+    let (Some(rows), Some(bytes), Some(values)) = (rows, bytes, values) else {
+        return fail(format!(
+            "the shape {shape:?} has more than 2^64 bytes or values"
+        ));
     };
     let sizes = (usize::try_from(rows), usize::try_from(shape[0]));
     match sizes {
-        (Ok(rows), Ok(columns)) if bytes <= MAX_TENSOR => Ok(WeightSpec {
+        (Ok(rows), Ok(columns)) if bytes <= MAX_TENSOR && values <= MAX_TENSOR => Ok(WeightSpec {
             name: name.into(),
             dtype,
             rows,
             columns,
         }),
-        _ => Err(Error::unsupported(format!(
-            "{name}: a tensor of {bytes} bytes, at most {MAX_TENSOR} are supported"
-        ))),
+        _ => {
+            let (count, what) = match bytes <= MAX_TENSOR {
+                true => (values, "values"),
+                false => (bytes, "bytes"),
+            };
+            Err(Error::unsupported(format!(
+                "{name}: a tensor of {count} {what}, at most {MAX_TENSOR} are supported"
+            )))
+        }
     }
 }
 
