@@ -1,4 +1,4 @@
-//! Tables of angles whose factors are tensors of the file: made when those have arrived.
+//! Tables of angles: made when the tensors that hold their factors have arrived.
 
 use std::collections::HashMap;
 
@@ -36,8 +36,10 @@ impl Factors {
                 let words = self.0[tensor].as_chunks().0.iter();
                 words.map(|word| f32::from_le_bytes(*word)).collect()
             });
-            let table = rope.table(*positions, &values.collect::<Vec<_>>())?;
-            executor.write_weight(WeightId(id), 0, bytemuck::cast_slice(&table))?;
+            let values: Vec<_> = values.collect();
+            rope.table(*positions, &values, &mut |first, angles| {
+                executor.write_weight(WeightId(id), first, bytemuck::cast_slice(angles))
+            })?;
         }
         Ok(())
     }

@@ -18,8 +18,8 @@ pub use self::{
 use crate::{
     error::{Error, ErrorKind, Result},
     exec::{Allocation, Executor},
-    generation::{Capacity, Engine, EngineParts, LongAngles, ModelFacts, TapeSize},
-    model::{Graph, GraphOptions, WeightSource},
+    generation::{Capacity, Engine, EngineParts, LongAngles, TapeSize},
+    model::{Graph, GraphOptions},
     ops::{CacheType, WeightId},
     tensor::DType,
     tokenizer::Tokenizer,
@@ -144,7 +144,7 @@ impl Loader {
         options: LoadOptions,
         files: &CheckpointFiles,
     ) -> Result<Self> {
-        let source = Source::checkpoint(files)?;
+        let source = Source::checkpoint(files, options.context_length)?;
         let stage = Stage::Headers(Headers::safetensors(source.files().len()));
         Ok(Self {
             executor,
@@ -234,7 +234,7 @@ impl Loader {
         Some(Description {
             name: name.unwrap_or(graph.config.architecture).to_owned(),
             architecture: graph.config.architecture,
-            parameters: specs.iter().map(|s| (s.rows * s.columns) as u64).sum(),
+            parameters: specs.iter().map(|s| s.rows as u64 * s.columns as u64).sum(),
             weight_bytes: specs.iter().map(|spec| spec.bytes() as u64).sum(),
             quantised: self.options.quantise.map(|dtype| quantised(graph, dtype)),
         })
@@ -269,10 +269,10 @@ impl Loader {
         {
             return Err(error);
         }
-        let (tokenizer, ids) = (weights.tokenizer, self.source.special_ids()?);
-        let eos = ids
-            .eos
-            .unwrap_or_else(|| tokenizer.eos_token_ids().to_vec());
+        let tokenizer = weights.tokenizer;
+        let model = self
+            .source
+            .facts(&graph.config, graph.context_length, &tokenizer);
         Engine::new(EngineParts {
             executor: Rc::from(self.executor),
             capacity: Capacity {
@@ -281,13 +281,7 @@ impl Loader {
             },
             cache: graph.cache(self.options.kv_cache, PAGE_SIZE, pages(&graph)),
             long: long_angles(&graph),
-            model: ModelFacts {
-                vocabulary: graph.config.vocabulary,
-                context_length: graph.context_length,
-                bos_token_id: ids.bos.or_else(|| tokenizer.bos_token_id()),
-                eos_token_ids: eos,
-                pad_token_id: ids.pad.or_else(|| tokenizer.pad_token_id()),
-            },
+            model,
             tokenizer,
             generation_config: self.source.generation_config(),
         })
@@ -338,25 +332,18 @@ impl Loader {
         Ok(())
     }
 
-    /// Makes room on the device, and fills the weights that no file holds.
+    /// Makes room on the device.
     async fn allocate(&mut self, graph: &Graph) -> Result<()> {
         let pages = pages(graph);
         let weights = graph.weights.iter();
         self.executor
             .allocate(Allocation {
-                weights: weights.clone().map(|weight| weight.spec.clone()).collect(),
+                weights: weights.map(|weight| weight.spec.clone()).collect(),
                 cache: graph.cache(self.options.kv_cache, PAGE_SIZE, pages),
                 sequences: SEQUENCES,
                 pages_per_sequence: pages,
             })
-            .await?;
-        for (id, weight) in weights.enumerate() {
-            if let WeightSource::Values(values) = &weight.source {
-                let bytes = bytemuck::cast_slice(values);
-                self.executor.write_weight(WeightId(id), 0, bytes)?;
-            }
-        }
-        Ok(())
+            .await
     }
 }
 

@@ -5,10 +5,10 @@ use serde_json::Value as Json;
 use super::vocabulary;
 use crate::{
     error::{Error, ErrorKind, Result},
-    generation::Value,
-    model,
+    generation::{ModelFacts, Plan, Value},
+    model::{self, ModelConfig},
     tokenizer::Tokenizer,
-    weights::{Format, Index, Metadata, safetensors::Shards},
+    weights::{Format, Index, Metadata, Value as Number, safetensors::Shards},
 };
 
 /// The name of the weight file of a checkpoint that has only one.
@@ -40,16 +40,17 @@ pub(super) enum Source {
 pub(super) struct Checkpoint {
     metadata: Metadata,
     tokenizer: Tokenizer,
+    ids: SpecialIds,
     generation_config: Value,
     shards: Option<Shards>,
 }
 
 /// Ids that `config.json` gives.
-#[derive(Default)]
-pub(super) struct SpecialIds {
-    pub bos: Option<u32>,
-    pub eos: Option<Vec<u32>>,
-    pub pad: Option<u32>,
+#[derive(Clone, Default)]
+struct SpecialIds {
+    bos: Option<u32>,
+    eos: Option<Vec<u32>>,
+    pad: Option<u32>,
 }
 
 /// Fails if a checkpoint with this `config.json` is not supported, as far as can be known without its
@@ -61,16 +62,61 @@ pub fn check_config(config: &[u8]) -> Result<()> {
     read_config(config).map(drop)
 }
 
-fn read_config(config: &[u8]) -> Result<Metadata> {
+fn read_config(config: &[u8]) -> Result<(Metadata, ModelConfig)> {
     let metadata = Metadata::from_json("config.json", config)?;
-    model::describe(&metadata, Format::Checkpoint)?;
-    Ok(metadata)
+    let (_, config) = model::describe(&metadata, Format::Checkpoint)?;
+    Ok((metadata, config))
+}
+
+impl SpecialIds {
+    fn read(metadata: &Metadata) -> Result<Self> {
+        const EOS: &str = "eos_token_id";
+        const PAD: &str = "pad_token_id";
+        // One id or a list of them.
+        let eos = match metadata.integers(EOS) {
+            Ok(None) => None,
+            Ok(Some(ids)) => {
+                let ids = ids.iter().map(|&id| u32::try_from(id));
+                let ids = ids.collect::<std::result::Result<_, _>>();
+                Some(ids.map_err(|_| Error::weights(EOS, "an id is not a 32-bit integer"))?)
+            }
+            Err(_) => metadata.u32(EOS)?.map(|id| vec![id]),
+        };
+        // The first Llamas say -1 where they have none.
+        let pad = match metadata.get(PAD) {
+            Some(Number::Signed(-1)) => None,
+            _ => metadata.u32(PAD)?,
+        };
+        Ok(Self {
+            bos: metadata.u32("bos_token_id")?,
+            eos,
+            pad,
+        })
+    }
+
+    fn facts(
+        &self,
+        config: &ModelConfig,
+        context_length: usize,
+        tokenizer: &Tokenizer,
+    ) -> ModelFacts {
+        let eos = self.eos.clone();
+        ModelFacts {
+            vocabulary: config.vocabulary,
+            context_length,
+            bos_token_id: self.bos.or_else(|| tokenizer.bos_token_id()),
+            eos_token_ids: eos.unwrap_or_else(|| tokenizer.eos_token_ids().to_vec()),
+            pad_token_id: self.pad.or_else(|| tokenizer.pad_token_id()),
+        }
+    }
 }
 
 impl Source {
     /// Reads the small files of a checkpoint, and fails on what they ask for and is not supported.
-    pub fn checkpoint(files: &CheckpointFiles) -> Result<Self> {
-        let metadata = read_config(files.config)?;
+    /// `wanted`: how many positions the caller wants.
+    pub fn checkpoint(files: &CheckpointFiles, wanted: Option<usize>) -> Result<Self> {
+        let (metadata, config) = read_config(files.config)?;
+        let context_length = config.context_length(wanted)?;
         let mut tokenizer = Tokenizer::from_json(files.tokenizer, files.tokenizer_config)?;
         if let Some(template) = files.chat_template {
             let template = std::str::from_utf8(template).map_err(|error| {
@@ -91,9 +137,13 @@ impl Source {
                 Value::from(&json)
             }
         };
+        let ids = SpecialIds::read(&metadata)?;
+        let facts = ids.facts(&config, context_length, &tokenizer);
+        Plan::new(&Value::Null, &generation_config, &facts)?;
         Ok(Self::Checkpoint(Box::new(Checkpoint {
             metadata,
             tokenizer,
+            ids,
             generation_config,
             shards: files.index.map(Shards::from_json).transpose()?,
         })))
@@ -143,28 +193,19 @@ impl Source {
         }
     }
 
-    /// The ids in `config.json`; those of a GGUF file are its tokenizer's.
-    pub fn special_ids(&self) -> Result<SpecialIds> {
-        let Self::Checkpoint(checkpoint) = self else {
-            return Ok(SpecialIds::default());
+    /// What a plan needs to know of the model; ids in `config.json` go before the tokenizer's.
+    pub fn facts(
+        &self,
+        config: &ModelConfig,
+        context_length: usize,
+        tokenizer: &Tokenizer,
+    ) -> ModelFacts {
+        let none = SpecialIds::default();
+        let ids = match self {
+            Self::Gguf { .. } => &none,
+            Self::Checkpoint(checkpoint) => &checkpoint.ids,
         };
-        let metadata = &checkpoint.metadata;
-        const EOS: &str = "eos_token_id";
-        // One id or a list of them.
-        let eos = match metadata.integers(EOS) {
-            Ok(None) => None,
-            Ok(Some(ids)) => {
-                let ids = ids.iter().map(|&id| u32::try_from(id));
-                let ids = ids.collect::<std::result::Result<_, _>>();
-                Some(ids.map_err(|_| Error::weights(EOS, "an id is not a 32-bit integer"))?)
-            }
-            Err(_) => metadata.u32(EOS)?.map(|id| vec![id]),
-        };
-        Ok(SpecialIds {
-            bos: metadata.u32("bos_token_id")?,
-            eos,
-            pad: metadata.u32("pad_token_id")?,
-        })
+        ids.facts(config, context_length, tokenizer)
     }
 
     /// What `generation_config.json` holds; null where there is none.

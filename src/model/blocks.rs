@@ -49,6 +49,24 @@ impl Builder<'_> {
         ])
     }
 
+    /// The same with queries and keys normalised, each head by a vector of its own, where the file has them.
+    pub fn norm_heads_if_told(
+        &mut self,
+        [q, k, v]: [BufferId; 3],
+        layer: usize,
+    ) -> Result<[BufferId; 3]> {
+        let (heads, kv_heads) = (self.config.heads, self.config.kv_heads);
+        let (q_norm, k_norm) = (name(layer, "attn_q_norm"), name(layer, "attn_k_norm"));
+        if !self.has(&q_norm) {
+            return Ok([q, k, v]);
+        }
+        Ok([
+            self.norm_heads_apart(q, &q_norm, heads, "normed q")?,
+            self.norm_heads_apart(k, &k_norm, kv_heads, "normed k")?,
+            v,
+        ])
+    }
+
     /// The same with queries and keys normalised, all heads together.
     pub fn norm_all_heads(
         &mut self,
@@ -169,6 +187,7 @@ impl Builder<'_> {
         for layer in 0..self.config.layers.len() {
             let normed = self.norm(x, &name(layer, "attn_norm"), "normed")?;
             let qkv = self.queries_keys_values(normed, layer)?;
+            let qkv = self.norm_heads_if_told(qkv, layer)?;
             let attended = self.attention(qkv, layer)?;
             self.linear_add(attended, &name(layer, "attn_output"), x)?;
             self.feed_forward(normed, layer, x)?;

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use super::{Factors, ModelConfig, Rope, Scaling, tensors::Tensors};
+use super::{ModelConfig, Rope, tensors::Tensors};
 use crate::{
     error::{Error, Result},
     ops::{
@@ -14,11 +14,8 @@ use crate::{
     },
     tape::Tape,
     tensor::{DType, WeightSpec},
-    weights::Recipe,
+    weights::{MAX_TENSOR, Recipe},
 };
-
-/// The tensor of GGUF files that holds factors for the frequencies of all ropes.
-const FACTORS: &str = "rope_freqs.weight";
 
 /// A weight of the model and where its values come from.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,7 +31,7 @@ impl WeightEntry {
     pub fn factors(&self) -> &[usize] {
         match &self.source {
             WeightSource::Angles(_, _, tensors) => tensors,
-            WeightSource::Tensors(_) | WeightSource::Values(_) => &[],
+            WeightSource::Tensors(_) => &[],
         }
     }
 }
@@ -44,10 +41,8 @@ impl WeightEntry {
 pub enum WeightSource {
     /// Tensors of the file, by their places in the index.
     Tensors(Recipe),
-    /// Values made when the model is described; f32, row after row.
-    Values(Vec<f32>),
-    /// A table of angles whose factors are tensors of the file: what makes it, its positions, and the
-    /// places of the tensors in the index.
+    /// A table of angles, made once all tensors are there: what makes it, its positions, and the places in
+    /// the index of the tensors that hold factors.
     Angles(Rope, usize, Vec<usize>),
 }
 
@@ -163,6 +158,20 @@ impl<'a> Builder<'a> {
         Ok(out)
     }
 
+    /// The same by a vector for every head instead of one for all.
+    pub fn norm_heads_apart(
+        &mut self,
+        x: BufferId,
+        name: &str,
+        heads: usize,
+        out: &str,
+    ) -> Result<BufferId> {
+        let columns = self.columns(x);
+        let out = self.buffer(out, columns);
+        self.norm_by(x, name, (heads, columns), false, out)?;
+        Ok(out)
+    }
+
     /// Normalises each row of `x` and adds it to `residual`.
     pub fn norm_add(&mut self, x: BufferId, name: &str, residual: BufferId) -> Result<()> {
         self.norm_into(x, name, 1, true, residual)
@@ -245,11 +254,7 @@ impl<'a> Builder<'a> {
 
     /// The table of `rope`'s angles for all positions, set after set.
     pub(super) fn rope_table(&mut self, number: usize) -> Result<WeightId> {
-        let mut rope = self.config.ropes[number].clone();
-        // GGUF files of Llama 3.1 and later hold the result of their scaling, a factor for each pair.
-        if rope.scaling == Scaling::None && self.tensors.has(FACTORS) {
-            rope.scaling = Scaling::Factors(Factors::Tensor(FACTORS));
-        }
+        let rope = &self.config.ropes[number];
         let name = format!("rope table {number}");
         if let Some(&id) = self.by_name.get(&name) {
             return Ok(id);
@@ -258,14 +263,17 @@ impl<'a> Builder<'a> {
         let places: Vec<usize> = tensors
             .map(|name| self.tensors.vector(name, rope.dims / 2))
             .collect::<Result<_>>()?;
-        let source = match places.is_empty() {
-            true => WeightSource::Values(rope.table(self.positions, &[])?),
-            false => WeightSource::Angles(rope.clone(), self.positions, places),
-        };
+        let (sets, positions) = (rope.sets(), self.positions);
+        let bytes = (4 * sets * rope.dims) as u64 * positions as u64;
+        if bytes > MAX_TENSOR {
+            let message = format!("the angles of {positions} positions take {bytes} bytes");
+            return Err(Error::option("contextLength", message));
+        }
+        let source = WeightSource::Angles(rope.clone(), positions, places);
         let spec = WeightSpec {
             name: name.clone(),
             dtype: DType::F32,
-            rows: rope.sets() * self.positions,
+            rows: sets * positions,
             columns: rope.dims,
         };
         Ok(self.entry(&name, WeightEntry { spec, source }))
@@ -303,6 +311,18 @@ impl<'a> Builder<'a> {
         out: BufferId,
     ) -> Result<()> {
         let size = self.columns(x) / groups;
+        self.norm_by(x, name, (groups, size), add, out)
+    }
+
+    /// Normalises each of `groups` by a vector of `size` values, those of one group or of all.
+    fn norm_by(
+        &mut self,
+        x: BufferId,
+        name: &str,
+        (groups, size): (usize, usize),
+        add: bool,
+        out: BufferId,
+    ) -> Result<()> {
         let norm = self.config.norm;
         let (weight, bias) = (self.weight(name, 1, size)?, self.bias(name, size)?);
         self.op(Op::Norm(Norm {

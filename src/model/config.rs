@@ -4,13 +4,17 @@ use super::{Keys, Rope};
 use crate::{
     error::{Error, Result},
     ops::{Activation, Pairing},
+    weights::Format,
 };
 
 /// The most layers or experts of a model, so that a lying file makes no long lists.
 const MOST_LAYERS: usize = 4096;
 
-/// The most of anything else, so that no product of sizes overflows.
-const MOST: usize = 1 << 24;
+/// The most of anything else that a row has, so that a pass's rows of it can be counted in 32 bits.
+const MOST: usize = 1 << 22;
+
+/// The most values of a matrix: what a wasm program can count, whatever program this is.
+const MOST_VALUES: u64 = u32::MAX as u64;
 
 /// Sizes and constants of a decoder-only transformer. Counts are of values unless said otherwise.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,13 +49,15 @@ pub struct ModelConfig {
     pub attention_cap: Option<f32>,
     /// What embeddings are multiplied by.
     pub embedding_scale: f32,
-    /// What a layer's results are multiplied by before they are added to the residual stream; not 0.
+    /// What linear layers multiply their results by before they add them to the residual stream; not 0. It
+    /// is 1 where a norm or a mixture of experts adds.
     pub residual_scale: f32,
     /// What logits are multiplied by.
     pub logit_scale: f32,
     /// What logits stay below in magnitude.
     pub logit_cap: Option<f32>,
-    /// Whether attention and the feed-forward layer see the same residual stream.
+    /// Whether attention and the feed-forward layer see the same residual stream, in families that have
+    /// models of either kind.
     pub parallel: bool,
     /// Experts, where feed-forward layers are mixtures.
     pub experts: Option<Mixture>,
@@ -151,7 +157,7 @@ impl ModelConfig {
                 centred,
                 epsilon: keys.required_number(epsilon)?,
             },
-            activation: activation(keys)?,
+            activation: activation(keys, "activation")?.unwrap_or(Activation::Silu),
             ropes,
             layers: vec![layer; layers],
             attention_scale: 1.0 / (head_dim as f32).sqrt(),
@@ -165,13 +171,32 @@ impl ModelConfig {
         })
     }
 
+    /// Positions of a sequence, if the caller wants `wanted`: by default the smaller of what the model was
+    /// trained for and 4096.
+    ///
+    /// # Errors
+    /// `InvalidOption` if the model has fewer.
+    pub fn context_length(&self, wanted: Option<usize>) -> Result<usize> {
+        let most = self.max_positions;
+        let length = wanted.unwrap_or(most.min(4096));
+        if (1..=most).contains(&length) {
+            return Ok(length);
+        }
+        let message = format!("{length} is not between 1 and {most}, the model's own");
+        Err(Error::option("contextLength", message))
+    }
+
     /// Gives a window to the layers that `config.json` lists as sliding, or else to those that `slides`
     /// says, if the model has one.
     pub fn windows(&mut self, keys: &Keys, slides: impl Fn(usize) -> bool) -> Result<()> {
-        let window = keys.count("attention.sliding_window")?;
+        let mut window = keys.count("attention.sliding_window")?;
         if window == Some(0) {
-            let key = keys.key("attention.sliding_window");
-            return Err(Error::weights(key, "0 is not allowed"));
+            if keys.format() == Format::Checkpoint {
+                let key = keys.key("attention.sliding_window");
+                return Err(Error::weights(key, "0 is not allowed"));
+            }
+            // Converters of GGUF files write so that there is none.
+            window = None;
         }
         let name = "layer_types";
         let types = keys.texts(name)?;
@@ -198,9 +223,11 @@ impl ModelConfig {
         Ok(())
     }
 
-    /// Reads the experts that the model must have.
+    /// Reads the experts that the model must have; `normalise`: whether their weights are normalised if
+    /// the file does not say.
     pub fn mixture(&mut self, keys: &Keys, normalise: bool) -> Result<()> {
         let width = keys.count("expert_feed_forward_length")?;
+        let normalise = keys.flag("expert_weights_norm")?.unwrap_or(normalise);
         self.experts = Some(Mixture {
             count: keys.required_count("expert_count")?,
             chosen: keys.required_count("expert_used_count")?,
@@ -208,6 +235,44 @@ impl ModelConfig {
             normalise,
         });
         Ok(())
+    }
+
+    /// Fails, naming a key, if a matrix would have more values than a wasm program can count, or a row of
+    /// experts more than one of anything else may have.
+    fn check_products(&self, keys: &Keys) -> Result<()> {
+        let product = |a: usize, b: usize| (a as u64).saturating_mul(b as u64);
+        let mut products = vec![
+            ("vocab_size", product(self.vocabulary, self.hidden)),
+            (
+                "feed_forward_length",
+                product(self.intermediate, self.hidden),
+            ),
+            (
+                "attention.head_count",
+                product(self.heads * self.head_dim, self.hidden),
+            ),
+        ];
+        // Learned positions are a matrix.
+        if self.ropes.is_empty() {
+            products.push(("context_length", product(self.max_positions, self.hidden)));
+        }
+        if let Some(experts) = &self.experts {
+            let rows = product(experts.count, experts.width);
+            let values = rows.saturating_mul(self.hidden as u64);
+            products.push(("expert_feed_forward_length", values));
+            // What comes between an expert's matrices lies in one row for all that are chosen.
+            let row = product(experts.chosen, experts.width.next_multiple_of(32));
+            if row > MOST as u64 {
+                products.push(("expert_used_count", u64::MAX));
+            }
+        }
+        match products.iter().find(|(_, values)| *values > MOST_VALUES) {
+            None => Ok(()),
+            Some((name, _)) => {
+                let message = "with the other sizes it makes more values than can be served";
+                Err(Error::weights(keys.key(name), message))
+            }
+        }
     }
 
     /// Fails, naming the key, if the sizes do not belong together or cannot be served.
@@ -243,6 +308,7 @@ impl ModelConfig {
                 return Err(Error::weights(key(name), message));
             }
         }
+        self.check_products(keys)?;
         if let Some((name, _)) = positive.iter().find(|(_, value)| *value == 0) {
             return Err(Error::weights(key(name), "0 is not allowed"));
         }
@@ -274,27 +340,28 @@ impl ModelConfig {
         above.extend(self.logit_cap.map(|cap| ("final_logit_softcapping", cap)));
         match above
             .into_iter()
-            .find(|&(_, value)| value.is_nan() || value <= 0.0)
+            .find(|&(_, value)| !(value.is_finite() && value > 0.0))
         {
             None => Ok(()),
             Some((name, value)) => {
-                let message = format!("{value} is not above 0");
+                let message = format!("it leads to {value}, which is not finite and above 0");
                 Err(Error::weights(key(name), message))
             }
         }
     }
 }
 
-/// The activation that the file names, or else SiLU.
-fn activation(keys: &Keys) -> Result<Activation> {
-    match keys.text("activation")? {
-        None | Some("silu" | "swish") => Ok(Activation::Silu),
-        Some("gelu") => Ok(Activation::Gelu),
-        Some("gelu_new" | "gelu_pytorch_tanh" | "gelu_fast") => Ok(Activation::GeluTanh),
-        Some("relu") => Ok(Activation::Relu),
-        Some("relu2") => Ok(Activation::ReluSquared),
+/// The activation that the file names under `name`.
+pub fn activation(keys: &Keys, name: &str) -> Result<Option<Activation>> {
+    match keys.text(name)? {
+        None => Ok(None),
+        Some("silu" | "swish") => Ok(Some(Activation::Silu)),
+        Some("gelu") => Ok(Some(Activation::Gelu)),
+        Some("gelu_new" | "gelu_pytorch_tanh" | "gelu_fast") => Ok(Some(Activation::GeluTanh)),
+        Some("relu") => Ok(Some(Activation::Relu)),
+        Some("relu2") => Ok(Some(Activation::ReluSquared)),
         Some(other) => Err(keys.unsupported(
-            "activation",
+            name,
             &format!("{other:?}"),
             "silu, swish, gelu, gelu_new, gelu_pytorch_tanh, gelu_fast, relu, relu2",
         )),

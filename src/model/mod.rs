@@ -17,9 +17,9 @@ mod tensors;
 use std::collections::HashMap;
 
 pub use builder::{Builder, WeightEntry, WeightSource};
-pub use config::{LayerConfig, Mixture, ModelConfig, NormConfig};
+pub use config::{LayerConfig, Mixture, ModelConfig, NormConfig, activation};
 pub use families::FAMILIES;
-pub use keys::Keys;
+pub use keys::{Assumed, Defaults, Keys};
 pub use names::{ChooseOutputs, Name, Outputs};
 pub use rope::{Factors, Rope, Scaling};
 
@@ -42,6 +42,10 @@ pub struct Family {
     pub model_types: &'static [&'static str],
     /// What tensors are called in checkpoints.
     pub names: &'static [Name],
+    /// Ends of the names of tensors that checkpoints hold and no model needs, such as masks.
+    pub needless: &'static [&'static str],
+    /// What Hugging Face takes where `config.json` lacks a key.
+    pub defaults: Defaults,
     /// Reads the constants.
     pub config: fn(&Keys) -> Result<ModelConfig>,
     /// Appends the forward pass, from token ids to logits.
@@ -56,6 +60,9 @@ pub struct GraphOptions {
     /// What matrices of plain numbers become while they are loaded, if they can: Q8_0 or Q4_0.
     pub quantise: Option<DType>,
 }
+
+/// What matrices of plain numbers can become.
+const QUANTISED: [DType; 2] = [DType::Q8_0, DType::Q4_0];
 
 /// A model without its weights' values: what to load and what to run.
 pub struct Graph {
@@ -78,25 +85,36 @@ pub struct Graph {
 ///
 /// Fails as [`Graph::from_index`] does.
 pub fn describe(metadata: &Metadata, format: Format) -> Result<(&'static Family, ModelConfig)> {
-    let (family, keys) = identify(metadata, format)?;
-    let config = (family.config)(&keys)?;
-    config.check(&keys)?;
+    read(&identify(metadata, format, None)?)
+}
+
+fn read(keys: &Keys) -> Result<(&'static Family, ModelConfig)> {
+    let family = keys.family();
+    let config = (family.config)(keys)?;
+    config.check(keys)?;
     // What the tensors decide is compared with them later.
     TENSORS_DECIDE
         .iter()
         .try_for_each(|(name, _)| keys.flag(name).map(|_| ()))?;
-    keys.check_all_read(family.name)?;
+    keys.check_all_read()?;
     Ok((family, config))
 }
 
 /// Flags of `config.json` that are the same as whether a tensor is there.
-const TENSORS_DECIDE: [(&str, &str); 3] = [
+const TENSORS_DECIDE: [(&str, &str); 5] = [
     ("attention_bias", "blk.0.attn_q.bias"),
     ("use_qkv_bias", "blk.0.attn_q.bias"),
     ("mlp_bias", "blk.0.ffn_up.bias"),
+    ("use_qk_norm", "blk.0.attn_q_norm.weight"),
+    ("qk_layernorm", "blk.0.attn_q_norm.weight"),
 ];
 
-fn identify(metadata: &Metadata, format: Format) -> Result<(&'static Family, Keys<'_>)> {
+/// `places`: those of the tensors by name, if they are known.
+fn identify<'a>(
+    metadata: &'a Metadata,
+    format: Format,
+    places: Option<&'a HashMap<String, usize>>,
+) -> Result<Keys<'a>> {
     type Names = fn(&'static Family) -> &'static [&'static str];
     let (key, what, names): (_, _, Names) = match format {
         Format::Gguf => ("general.architecture", "architecture", |f| f.architectures),
@@ -112,7 +130,7 @@ fn identify(metadata: &Metadata, format: Format) -> Result<(&'static Family, Key
             "{what} {found:?} is not supported; supported are {known}"
         ))
     })?;
-    Ok((family, Keys::new(metadata, format, found)))
+    Ok(Keys::new(metadata, format, found, family, places))
 }
 
 impl Graph {
@@ -121,32 +139,28 @@ impl Graph {
     /// Fails with `Unsupported` for an architecture or a feature there is no code for, and with
     /// `InvalidWeights` naming the key or tensor that is missing or does not fit.
     pub fn from_index(index: Index, options: GraphOptions) -> Result<Self> {
-        let (family, config) = describe(&index.metadata, index.format)?;
-        let context_length = options
-            .context_length
-            .unwrap_or(config.max_positions.min(4096));
-        if context_length == 0 || context_length > config.max_positions {
-            return Err(Error::option(
-                "contextLength",
-                format!(
-                    "{context_length} is not between 1 and {}, the model's own",
-                    config.max_positions
-                ),
-            ));
+        let places = index.tensors.iter().enumerate();
+        let places = places.map(|(at, tensor)| (tensor.spec.name.clone(), at));
+        let places: HashMap<_, _> = places.collect();
+        let keys = identify(&index.metadata, index.format, Some(&places))?;
+        let (family, config) = read(&keys)?;
+        let context_length = config.context_length(options.context_length)?;
+        if let Some(dtype) = options.quantise
+            && !QUANTISED.contains(&dtype)
+        {
+            let message = format!("{} is not Q8_0 or Q4_0", dtype.name());
+            return Err(Error::option("quantize", message));
         }
-        let (_, keys) = identify(&index.metadata, index.format)?;
         let tied = match index.format {
             Format::Gguf => None,
             Format::Checkpoint => keys.flag("tie_word_embeddings")?,
         };
-        let places = index.tensors.iter().enumerate();
-        let places = places.map(|(at, tensor)| (tensor.spec.name.clone(), at));
         let mut graph = Self {
             config,
             context_length,
             weights: Vec::new(),
             family,
-            places: places.collect(),
+            places,
             tied: tied == Some(true),
             quantise: options.quantise,
             index,
@@ -193,7 +207,7 @@ impl Graph {
         let weights = self.weights.iter().enumerate();
         weights.filter_map(|(id, weight)| match &weight.source {
             WeightSource::Tensors(recipe) => Some((id, &weight.spec, recipe)),
-            WeightSource::Values(_) | WeightSource::Angles(..) => None,
+            WeightSource::Angles(..) => None,
         })
     }
 
@@ -224,7 +238,7 @@ impl Graph {
         if self.index.format == Format::Gguf {
             return Ok(());
         }
-        let (_, keys) = identify(&self.index.metadata, self.index.format)?;
+        let keys = identify(&self.index.metadata, self.index.format, None)?;
         let tensors = self.tensors();
         let mut flags = vec![(
             "tie_word_embeddings",
@@ -250,18 +264,18 @@ impl Graph {
     /// A tensor that nothing reads, or of which something is left over, is a feature this code does not
     /// know: the answer would be wrong.
     fn check_all_used(&self) -> Result<()> {
-        let mut used = vec![0; self.index.tensors.len()];
+        let mut used = vec![0u64; self.index.tensors.len()];
         for part in self.stored().flat_map(|(_, _, recipe)| &recipe.parts) {
             let rows = self.index.tensors[part.tensor].spec.rows;
-            used[part.tensor] += part.len * if part.transposed { rows } else { 1 };
+            used[part.tensor] += (part.len * if part.transposed { rows } else { 1 }) as u64;
         }
         for tensor in self.weights.iter().flat_map(WeightEntry::factors) {
-            used[*tensor] = self.index.tensors[*tensor].spec.columns;
+            used[*tensor] = self.index.tensors[*tensor].spec.columns as u64;
         }
         let tensors = self.index.tensors.iter().zip(used);
         let unused = tensors.filter(|(tensor, used)| {
             let spec = &tensor.spec;
-            *used != spec.rows * spec.columns
+            *used != (spec.rows * spec.columns) as u64
         });
         let names = unused.map(|(tensor, _)| &tensor.spec.name);
         let names = names.chain(self.index.foreign.iter().map(|foreign| &foreign.name));
@@ -276,8 +290,11 @@ impl Graph {
 
     /// Whether a model is the same without the tensor called `name`.
     fn needless(&self, name: &str) -> bool {
-        let buffer = names::NOT_WEIGHTS.iter().any(|end| name.ends_with(end));
-        let head = self.tied && name == "lm_head.weight";
+        let buffer = self.family.needless.iter().any(|end| name.ends_with(end));
+        let mut names = self.family.names.iter();
+        let head = names.find(|stored| stored.gguf == "output");
+        let stem = name.strip_suffix(".weight");
+        let head = self.tied && head.is_some_and(|head| stem == Some(head.checkpoint));
         self.index.format == Format::Checkpoint && (buffer || head)
     }
 }

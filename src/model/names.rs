@@ -22,7 +22,7 @@ pub type ChooseOutputs = fn(&ModelConfig) -> Vec<Outputs>;
 pub struct Name {
     /// In GGUF files; `*` stands for the number of the layer.
     pub gguf: &'static str,
-    /// In checkpoints; a second `*` stands for the number of an expert, whose tensors are joined.
+    /// In checkpoints; a second `*` stands for the number of an expert or head, whose tensors are joined.
     pub checkpoint: &'static str,
     /// Which outputs of a layer that is fused with others are this one's; none if it is not fused.
     pub outputs: Option<ChooseOutputs>,
@@ -101,12 +101,6 @@ pub const LLAMA: &[Name] = &[
     ),
 ];
 
-/// Ends of the names of tensors that checkpoints hold and no model needs: masks and frequencies, which
-/// follow from the configuration.
-pub(super) const NOT_WEIGHTS: &[&str] = &[
-    ".rotary_emb.inv_freq",
-    ".attn.bias",
-    ".attn.masked_bias",
-    ".attention.bias",
-    ".attention.masked_bias",
-];
+/// The end of the names of frequencies, which older checkpoints of most families hold and no model needs,
+/// because they follow from the configuration.
+pub const FREQUENCIES: &[&str] = &[".rotary_emb.inv_freq"];

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     error::{Error, Result},
     tensor::{DType, WeightSpec},
-    weights::{Format, Index, Part, Recipe},
+    weights::{Format, Index, MAX_TENSOR, Part, Recipe},
 };
 
 /// Finds tensors by the names of GGUF files, whatever the format.
@@ -30,10 +30,12 @@ pub(super) struct Tensors<'a> {
 /// and a router's small error sends a token to other experts.
 const EXACT: [&str; 2] = ["position_embd", "ffn_gate_inp"];
 
-/// The tensors that make a weight, none if one is missing, and how.
+/// The tensors that make a weight, in order up to the first that is missing, and how.
 #[derive(Default)]
 struct Found {
     places: Vec<usize>,
+    /// Whether they are joined, one for each expert or head.
+    joined: bool,
     stored: Stored,
 }
 
@@ -54,9 +56,13 @@ impl Tensors<'_> {
 
     /// The tensor called `name`, which must be `rows × columns`: what it is stored as, and how it is made.
     pub fn weight(&self, name: &str, rows: usize, columns: usize) -> Result<(WeightSpec, Recipe)> {
-        let Found { places, stored } = self.find(name);
+        let Found {
+            places,
+            joined,
+            stored,
+        } = self.find(name);
         let Some(&first) = places.first() else {
-            return Err(self.missing(name));
+            return Err(self.missing(name, 0));
         };
         let spec = &self.index.tensors[first].spec;
         let transposed = stored.transposed && spec.rows > 1;
@@ -64,11 +70,16 @@ impl Tensors<'_> {
             parts: Vec::new(),
             add_one: stored.plus_one,
         };
-        let mut at = 0;
+        let (mut at, count) = (0, places.len());
         for tensor in places {
             let found = &self.index.tensors[tensor].spec;
-            if found.dtype != spec.dtype || found.columns != spec.columns {
-                let message = format!("its type and width differ from those of {}", spec.name);
+            let shape = |spec: &WeightSpec| (spec.dtype, spec.rows, spec.columns);
+            if shape(found) != shape(spec) {
+                let text = |spec: &WeightSpec| {
+                    format!("{} × {} of {}", spec.rows, spec.columns, spec.dtype.name())
+                };
+                let (is, other) = (text(found), text(spec));
+                let message = format!("the tensor is {is}, and {} is {other}", spec.name);
                 return Err(Error::weights(&found.name, message));
             }
             // A vector has a value an output, a matrix a row, and a transposed matrix a column.
@@ -91,20 +102,40 @@ impl Tensors<'_> {
                         format!("it has {outputs} outputs, the model needs {count} from {from} on");
                     return Err(Error::weights(&found.name, message));
                 }
-                recipe.parts.push(Part {
+                let part = Part {
                     tensor,
                     from: from * width,
                     len: count * width,
                     at,
                     transposed,
-                });
+                };
+                let block = found.dtype.block_len();
+                let cut = [part.from, part.len, part.at]
+                    .iter()
+                    .any(|n| n % block != 0);
+                if cut || (transposed && block > 1) {
+                    return Err(Error::unsupported(format!(
+                        "{}: the model takes {count} of its outputs from {from} on, and they begin or end inside a block of {}",
+                        found.name,
+                        found.dtype.name()
+                    )));
+                }
+                recipe.parts.push(part);
                 at += count * if transposed { found.rows } else { width };
             }
         }
+        let each = spec.rows * spec.columns;
+        if joined && at < rows * columns && (rows * columns).is_multiple_of(each) {
+            return Err(self.missing(name, count));
+        }
         let inputs = if transposed { spec.rows } else { spec.columns };
         if at != rows * columns || (rows > 1 && inputs != columns) {
+            let all = match joined {
+                false => String::new(),
+                true => format!(" and one of {count}"),
+            };
             let message = format!(
-                "the tensor is {} × {}, the model needs {rows} × {columns}",
+                "the tensor is {} × {}{all}, the model needs {rows} × {columns}",
                 spec.rows, spec.columns
             );
             return Err(Error::weights(&spec.name, message));
@@ -120,6 +151,14 @@ impl Tensors<'_> {
             rows,
             columns,
         };
+        let blocks = (rows as u64 * columns as u64).div_ceil(spec.dtype.block_len() as u64);
+        let bytes = blocks * spec.dtype.block_bytes() as u64;
+        if bytes > MAX_TENSOR {
+            return Err(Error::unsupported(format!(
+                "{}: a weight of {bytes} bytes, at most {MAX_TENSOR} are supported",
+                spec.name
+            )));
+        }
         Ok((spec, recipe))
     }
 
@@ -132,7 +171,7 @@ impl Tensors<'_> {
 
     /// The place of the vector called `name`, which must have `columns` values.
     pub fn vector(&self, name: &str, columns: usize) -> Result<usize> {
-        let place = self.places.get(name).ok_or_else(|| self.missing(name))?;
+        let place = self.places.get(name).ok_or_else(|| self.missing(name, 0))?;
         let spec = &self.index.tensors[*place].spec;
         if (spec.rows, spec.columns, spec.dtype) == (1, columns, DType::F32) {
             return Ok(*place);
@@ -154,7 +193,8 @@ impl Tensors<'_> {
         let Some((stored, wanted)) = self.checkpoint_name(name) else {
             return Found::default();
         };
-        let places = if wanted.contains('*') {
+        let joined = wanted.contains('*');
+        let places = if joined {
             let expert = |i: usize| self.place(&wanted.replace('*', &i.to_string()));
             (0..).map_while(expert).collect()
         } else {
@@ -165,15 +205,17 @@ impl Tensors<'_> {
             transposed: stored.transposed,
             plus_one: stored.plus_one,
         };
-        Found { places, stored }
+        Found {
+            places,
+            joined,
+            stored,
+        }
     }
 
     /// A part of a tensor that is fused with others, or else a tensor of its own.
     fn find_in_gguf(&self, name: &str) -> Found {
         let fused = || {
-            let (stored, layer, kind) = self.stored(name)?;
-            let (whole, outputs) = stored.fused?;
-            let whole = format!("{}.{kind}", whole.replacen('*', layer, 1));
+            let (whole, outputs) = self.fused_name(name)?;
             Some((*self.places.get(&whole)?, Some(outputs)))
         };
         let own = || Some((*self.places.get(name)?, None));
@@ -186,11 +228,19 @@ impl Tensors<'_> {
         };
         Found {
             places: vec![place],
+            joined: false,
             stored,
         }
     }
 
-    /// What `name` is called in a checkpoint; the number of an expert is left open.
+    /// What the tensor that `name` is fused into in GGUF files is called, and its outputs there.
+    fn fused_name(&self, name: &str) -> Option<(String, ChooseOutputs)> {
+        let (stored, layer, kind) = self.stored(name)?;
+        let (whole, outputs) = stored.fused?;
+        Some((format!("{}.{kind}", whole.replacen('*', layer, 1)), outputs))
+    }
+
+    /// What `name` is called in a checkpoint; the number of an expert or head is left open.
     fn checkpoint_name(&self, name: &str) -> Option<(&'static Name, String)> {
         let (stored, layer, kind) = self.stored(name)?;
         let stem = stored.checkpoint.replacen('*', layer, 1);
@@ -215,10 +265,17 @@ impl Tensors<'_> {
         self.places.get(name).or_else(short).copied()
     }
 
-    fn missing(&self, name: &str) -> Error {
-        let checkpoint = self.index.format == Format::Checkpoint;
-        let wanted = self.checkpoint_name(name).filter(|_| checkpoint);
-        let wanted = wanted.map_or_else(|| name.to_owned(), |(_, wanted)| wanted);
+    /// The error of a weight that is not there, or of the tensor with `number` of those that it is joined
+    /// of.
+    fn missing(&self, name: &str, number: usize) -> Error {
+        let wanted = match self.index.format {
+            Format::Checkpoint => self.checkpoint_name(name).map(|(_, wanted)| wanted),
+            Format::Gguf => self.fused_name(name).map(|(wanted, _)| wanted),
+        };
+        let wanted = wanted.map_or_else(
+            || name.to_owned(),
+            |wanted| wanted.replacen('*', &number.to_string(), 1),
+        );
         match self.index.foreign.iter().find(|f| f.name == wanted) {
             Some(foreign) => Error::unsupported(format!(
                 "{wanted}: its element type is {}; supported in checkpoints are F32, F16, BF16",

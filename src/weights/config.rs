@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 const MAX_DEPTH: usize = 8;
 
 impl Metadata {
-    /// The keys and values of a JSON object. A null is as good as an absent key.
+    /// The keys and values of a JSON object.
     ///
     /// # Errors
     /// The text is not a JSON object, or is nested too deeply; `file` names it.
@@ -25,7 +25,7 @@ impl Metadata {
 
     fn flatten(&mut self, file: &str, key: String, json: &Json, depth: usize) -> Result<()> {
         let value = match json {
-            Json::Null => return Ok(()),
+            Json::Null => Value::Null,
             Json::Object(_) if depth == MAX_DEPTH => {
                 let message = format!("{key} is nested more than {MAX_DEPTH} levels deep");
                 return Err(Error::weights(file, message));

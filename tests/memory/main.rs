@@ -3,8 +3,9 @@
 //! One test only: it counts what the whole process allocates, so nothing may run beside it.
 
 use decant::{
+    model::{Graph, GraphOptions},
     tensor::DType,
-    weights::{TensorStream, gguf::Header, safetensors},
+    weights::{TensorStream, Value, gguf::Header, safetensors},
 };
 use peak_alloc::PeakAlloc;
 
@@ -13,6 +14,7 @@ mod support;
 
 use support::{
     gguf::{Gguf, Meta},
+    golden,
     mutate::mutate,
     random::Random,
     safetensors::Safetensors,
@@ -49,6 +51,7 @@ fn memory_follows_the_bytes() {
     tensor_data_takes_nothing();
     safetensors_headers_take_ten_times_their_bytes();
     lying_safetensors_take_a_few_kilobytes();
+    long_contexts_take_nothing_until_there_is_room();
 }
 
 fn the_count_counts() {
@@ -188,4 +191,36 @@ fn lying_safetensors_take_a_few_kilobytes() {
     let bytes = file.build();
     let most = peak(|| safetensors_header(&bytes, bytes.len()));
     assert!(most < bytes.len() + (1 << 14), "{most} bytes");
+}
+
+/// Tables of angles come after the question whether there is room for them, and then in pieces.
+fn long_contexts_take_nothing_until_there_is_room() {
+    let positions = 1 << 22;
+    let mut checkpoint = golden::checkpoint("llama");
+    let key = "llama.context_length".into();
+    checkpoint.metadata.insert(key, Value::Unsigned(positions));
+    let index = checkpoint.index();
+    let options = GraphOptions {
+        context_length: Some(positions as usize),
+        quantise: None,
+    };
+    let mut graph = None;
+    let most = peak(|| {
+        let described = Graph::from_index(index, options).unwrap();
+        described.tape(1, 1).unwrap();
+        graph = Some(described);
+    });
+    assert!(most < 1 << 20, "{most} bytes");
+    let rope = &graph.as_ref().unwrap().config.ropes[0];
+    let mut values = 0;
+    let most = peak(|| {
+        let mut count = |first: usize, angles: &[f32]| {
+            assert_eq!(first, values);
+            values += angles.len();
+            Ok(())
+        };
+        rope.table(positions as usize, &[], &mut count).unwrap();
+    });
+    assert_eq!(values, positions as usize * rope.dims);
+    assert!(most < 1 << 20, "{most} bytes");
 }

@@ -195,12 +195,6 @@ fn what_no_model_needs_is_passed_over() {
         let frequencies = "model.layers.0.self_attn.rotary_emb.inv_freq";
         *file = std::mem::take(file)
             .tensor(frequencies, "F32", &[2], vec![0; 8])
-            .tensor(
-                "model.layers.1.attention.bias",
-                "BOOL",
-                &[1, 1, 3, 3],
-                vec![1; 9],
-            )
             .tensor("lm_head.weight", "F32", &[2, 2], vec![7; 16]);
     });
     let engine = files.engine(Box::new(Reference::new()), LoadOptions::default(), 10_000);
@@ -239,4 +233,49 @@ fn damaged_companions_are_named() {
         let early = Loader::checkpoint(Box::new(Reference::new()), options, &files.small());
         assert_eq!(early.err(), Some(error), "before any weight");
     }
+}
+
+#[test]
+fn ids_and_settings_are_checked_before_any_weight() {
+    let refused = |config: Value, generation: Value, what: &str| {
+        let mut files = checkpoint::files("llama", "config.json");
+        let mut whole = self::config();
+        whole.extend(config.as_object().unwrap().clone());
+        files.config = serde_json::to_vec(&whole).unwrap();
+        files.generation_config = generation.to_string().into_bytes();
+        let options = LoadOptions::default();
+        let early = Loader::checkpoint(Box::new(Reference::new()), options, &files.small());
+        let error = early.err().unwrap_or_else(|| panic!("{what} was believed"));
+        assert!(error.to_string().contains(what), "{error}");
+    };
+    let none = || json!({});
+    refused(json!({ "eos_token_id": "end" }), none(), "eos_token_id");
+    refused(json!({ "eos_token_id": [2, -1] }), none(), "eos_token_id");
+    refused(json!({ "bos_token_id": -7 }), none(), "bos_token_id");
+    refused(json!({ "pad_token_id": 0.5 }), none(), "pad_token_id");
+    let penalty = json!({ "repetition_penalty": "high" });
+    refused(none(), penalty, "repetition_penalty");
+    refused(none(), json!({ "max_new_tokens": -3 }), "max_new_tokens");
+}
+
+#[test]
+fn a_padding_token_of_minus_one_is_none() {
+    let mut files = checkpoint::files("llama", "config.json");
+    let given = |files: &Files| {
+        let options = LoadOptions::default();
+        let engine = files.engine(Box::new(Reference::new()), options, 10_000);
+        engine.unwrap().model().pad_token_id
+    };
+    files.config = {
+        let mut config = config();
+        config.insert("pad_token_id".into(), Value::Null);
+        serde_json::to_vec(&config).unwrap()
+    };
+    let absent = given(&files);
+    files.config = {
+        let mut config = config();
+        config.insert("pad_token_id".into(), json!(-1));
+        serde_json::to_vec(&config).unwrap()
+    };
+    assert_eq!(given(&files), absent);
 }

@@ -10,6 +10,7 @@ use decant::{
 };
 
 /// A checkpoint of the Llama family with the metadata of a GGUF file.
+#[derive(Clone)]
 pub struct Checkpoint {
     pub metadata: BTreeMap<String, Value>,
     /// Shape and bytes; query and key rows permuted as in GGUF files of this family.

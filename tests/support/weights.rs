@@ -17,19 +17,18 @@ pub fn write(graph: &Graph, tensors: &[Vec<u8>], executor: &dyn Executor) {
     }
     assembler.finish().unwrap();
     for (id, weight) in graph.weights.iter().enumerate() {
-        let values = match &weight.source {
-            WeightSource::Tensors(_) => continue,
-            WeightSource::Values(values) => values.clone(),
-            WeightSource::Angles(rope, positions, places) => {
-                let factors = places.iter().map(|&place| {
-                    let words = tensors[place].as_chunks().0.iter();
-                    words.map(|word| f32::from_le_bytes(*word)).collect()
-                });
-                rope.table(*positions, &factors.collect::<Vec<_>>())
-                    .unwrap()
-            }
+        let WeightSource::Angles(rope, positions, places) = &weight.source else {
+            continue;
         };
-        let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-        executor.write_weight(WeightId(id), 0, &bytes).unwrap();
+        let factors = places.iter().map(|&place| {
+            let words = tensors[place].as_chunks().0.iter();
+            words.map(|word| f32::from_le_bytes(*word)).collect()
+        });
+        let mut write = |first: usize, values: &[f32]| {
+            let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+            executor.write_weight(WeightId(id), first, &bytes)
+        };
+        let factors: Vec<_> = factors.collect();
+        rope.table(*positions, &factors, &mut write).unwrap();
     }
 }

@@ -6,10 +6,11 @@ use super::llama;
 use crate::{
     error::Result,
     model::{
-        Family, Keys, ModelConfig,
-        names::{Name, name as stored},
+        Assumed, Family, Keys, ModelConfig, activation,
+        names::{self, Name, name as stored},
     },
     ops::{Activation, Pairing},
+    weights::Format,
 };
 
 pub const FAMILY: Family = Family {
@@ -17,7 +18,14 @@ pub const FAMILY: Family = Family {
     architectures: &["gemma"],
     model_types: &["gemma"],
     names: NAMES,
-    config: |keys| config(keys, "gemma"),
+    needless: names::FREQUENCIES,
+    defaults: &[
+        ("attention.key_length", Assumed::Number(256.0)),
+        ("attention.head_count_kv", Assumed::Number(16.0)),
+        ("activation", Assumed::Text("gelu_pytorch_tanh")),
+        ("tie_word_embeddings", Assumed::Flag(true)),
+    ],
+    config,
     forward: llama::forward,
 };
 
@@ -37,17 +45,29 @@ const NAMES: &[Name] = &[
     stored("blk.*.ffn_down", "model.layers.*.mlp.down_proj"),
 ];
 
-/// What all of Gemma's generations share.
-pub(super) fn config(keys: &Keys, architecture: &'static str) -> Result<ModelConfig> {
-    let mut config = ModelConfig::read(keys, architecture, false, Some(Pairing::Halves))?;
-    // Of the two keys that checkpoints have, one names an activation that no model was trained with.
+fn config(keys: &Keys) -> Result<ModelConfig> {
+    let mut config = shared(keys, "gemma")?;
+    // The first releases say "gelu" and mean its approximation.
+    if keys.format() == Format::Gguf || config.activation == Activation::Gelu {
+        config.activation = Activation::GeluTanh;
+    }
     let name = "hidden_activation";
     match keys.text(name)? {
-        None | Some("gelu_pytorch_tanh") => config.activation = Activation::GeluTanh,
-        Some(other) => {
-            return Err(keys.unsupported(name, &format!("{other:?}"), "gelu_pytorch_tanh"));
-        }
+        None | Some("gelu_pytorch_tanh") => Ok(config),
+        Some(other) => Err(keys.unsupported(name, &format!("{other:?}"), "gelu_pytorch_tanh")),
     }
+}
+
+/// What all of Gemma's generations share.
+pub(super) fn shared(keys: &Keys, architecture: &'static str) -> Result<ModelConfig> {
+    let mut config = ModelConfig::read(keys, architecture, false, Some(Pairing::Halves))?;
     config.embedding_scale = (config.hidden as f32).sqrt();
+    Ok(config)
+}
+
+/// What the later generations share: a name of their own for the activation.
+pub(super) fn later(keys: &Keys, architecture: &'static str) -> Result<ModelConfig> {
+    let mut config = shared(keys, architecture)?;
+    config.activation = activation(keys, "hidden_activation")?.unwrap_or(Activation::GeluTanh);
     Ok(config)
 }

@@ -6,9 +6,9 @@ use super::gemma;
 use crate::{
     error::Result,
     model::{
-        Builder, Family, Keys, ModelConfig,
+        Assumed, Builder, Family, Keys, ModelConfig,
         blocks::name,
-        names::{Name, name as stored},
+        names::{self, Name, name as stored},
     },
     ops::BufferId,
     weights::Format,
@@ -19,6 +19,17 @@ pub const FAMILY: Family = Family {
     architectures: &["gemma2"],
     model_types: &["gemma2"],
     names: NAMES,
+    needless: names::FREQUENCIES,
+    defaults: &[
+        ("attention.key_length", Assumed::Number(256.0)),
+        ("attention.head_count_kv", Assumed::Number(4.0)),
+        ("attention.sliding_window", Assumed::Number(4096.0)),
+        ("query_pre_attn_scalar", Assumed::Number(256.0)),
+        ("attn_logit_softcapping", Assumed::Number(50.0)),
+        ("final_logit_softcapping", Assumed::Number(30.0)),
+        ("hidden_activation", Assumed::Text("gelu_pytorch_tanh")),
+        ("tie_word_embeddings", Assumed::Flag(true)),
+    ],
     config,
     forward,
 };
@@ -44,13 +55,24 @@ pub(super) const NAMES: &[Name] = &[
 ];
 
 fn config(keys: &Keys) -> Result<ModelConfig> {
-    let mut config = gemma::config(keys, "gemma2")?;
-    config.attention_cap = keys.number("attn_logit_softcapping")?;
-    config.logit_cap = keys.number("final_logit_softcapping")?;
+    let mut config = gemma::later(keys, "gemma2")?;
+    caps(keys, &mut config)?;
     // The model of 46 layers divides by another width; its GGUF files do not say so.
     attention_scale(keys, &mut config, 46)?;
     config.windows(keys, |layer| layer % 2 == 0)?;
     Ok(config)
+}
+
+/// What scores and logits stay below.
+pub(super) fn caps(keys: &Keys, config: &mut ModelConfig) -> Result<()> {
+    // In GGUF files 0 is none.
+    let cap = |name| {
+        let off = |cap: &f32| keys.format() == Format::Gguf && *cap == 0.0;
+        Ok(keys.number(name)?.filter(|cap| !off(cap)))
+    };
+    config.attention_cap = cap("attn_logit_softcapping")?;
+    config.logit_cap = cap("final_logit_softcapping")?;
+    Ok(())
 }
 
 /// What scores are multiplied by: by `query_pre_attn_scalar` in checkpoints; in GGUF files as usual, but for
@@ -59,7 +81,7 @@ pub(super) fn attention_scale(keys: &Keys, config: &mut ModelConfig, layers: usi
     let given = match keys.format() {
         Format::Gguf => keys.number("attention.scale")?,
         Format::Checkpoint => {
-            let divisor = keys.number("query_pre_attn_scalar")?;
+            let divisor = keys.divisor("query_pre_attn_scalar")?;
             divisor.map(|divisor| 1.0 / divisor.sqrt())
         }
     };

@@ -6,7 +6,7 @@
 use super::{gemma, gemma2};
 use crate::{
     error::Result,
-    model::{Builder, Family, Keys, ModelConfig, Rope, Scaling},
+    model::{Assumed, Builder, Family, Keys, ModelConfig, Rope, Scaling, names},
 };
 
 pub const FAMILY: Family = Family {
@@ -14,17 +14,26 @@ pub const FAMILY: Family = Family {
     architectures: &["gemma3"],
     model_types: &["gemma3_text"],
     names: gemma2::NAMES,
+    needless: names::FREQUENCIES,
+    defaults: &[
+        ("attention.key_length", Assumed::Number(256.0)),
+        ("attention.head_count_kv", Assumed::Number(4.0)),
+        ("attention.sliding_window", Assumed::Number(4096.0)),
+        ("query_pre_attn_scalar", Assumed::Number(256.0)),
+        ("rope.freq_base", Assumed::Number(1_000_000.0)),
+        ("hidden_activation", Assumed::Text("gelu_pytorch_tanh")),
+        ("tie_word_embeddings", Assumed::Flag(true)),
+    ],
     config,
     forward,
 };
 
 fn config(keys: &Keys) -> Result<ModelConfig> {
-    let mut config = gemma::config(keys, "gemma3")?;
-    config.attention_cap = keys.number("attn_logit_softcapping")?;
-    config.logit_cap = keys.number("final_logit_softcapping")?;
+    let mut config = gemma::later(keys, "gemma3")?;
+    gemma2::caps(keys, &mut config)?;
     // As with Gemma 2, the largest model, of 62 layers, divides by another width.
     gemma2::attention_scale(keys, &mut config, 62)?;
-    let pattern = keys.count("attention.sliding_window_pattern")?.unwrap_or(6);
+    let pattern = keys.step("attention.sliding_window_pattern", 6)?;
     config.windows(keys, |layer| !(layer + 1).is_multiple_of(pattern))?;
     let name = "rope.scaling_swa.type";
     if let Some(kind) = keys.text(name)?.filter(|&kind| kind != "default") {

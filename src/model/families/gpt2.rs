@@ -6,7 +6,7 @@ use super::phi3::queries_keys_values;
 use crate::{
     error::Result,
     model::{
-        Builder, Family, Keys, ModelConfig,
+        Assumed, Builder, Family, Keys, ModelConfig,
         blocks::name,
         names::{Name, name as stored},
     },
@@ -19,6 +19,11 @@ pub const FAMILY: Family = Family {
     architectures: &["gpt2"],
     model_types: &["gpt2"],
     names: NAMES,
+    needless: &[".attn.bias", ".attn.masked_bias"],
+    defaults: &[
+        ("activation", Assumed::Text("gelu_new")),
+        ("tie_word_embeddings", Assumed::Flag(true)),
+    ],
     config,
     forward,
 };

@@ -6,7 +6,7 @@ use super::phi3::queries_keys_values;
 use crate::{
     error::Result,
     model::{
-        Builder, Family, Keys, ModelConfig, Outputs,
+        Assumed, Builder, Family, Keys, ModelConfig, Outputs,
         blocks::name,
         names::{Name, name as stored},
     },
@@ -19,6 +19,15 @@ pub const FAMILY: Family = Family {
     architectures: &["gptneox"],
     model_types: &["gpt_neox"],
     names: NAMES,
+    needless: &[
+        ".rotary_emb.inv_freq",
+        ".attention.bias",
+        ".attention.masked_bias",
+    ],
+    defaults: &[
+        ("activation", Assumed::Text("gelu")),
+        ("rope.partial_factor", Assumed::Number(0.25)),
+    ],
     config,
     forward,
 };

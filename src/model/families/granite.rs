@@ -14,12 +14,18 @@ pub const FAMILY: Family = Family {
     architectures: &["granite"],
     model_types: &["granite"],
     names: names::LLAMA,
+    needless: names::FREQUENCIES,
+    defaults: &[],
     config,
     forward: llama::forward,
 };
 
 fn config(keys: &Keys) -> Result<ModelConfig> {
     let mut config = ModelConfig::read(keys, "granite", false, Some(llama::pairing(keys)))?;
+    let name = "rope.scaling.finetuned";
+    if keys.format() == Format::Gguf && keys.flag(name)? == Some(false) {
+        return Err(keys.unsupported(name, "false", "true"));
+    }
     // Without it, Hugging Face multiplies by 1, and GGUF files mean the usual scale.
     if let Some(scale) = keys.number("attention.scale")? {
         config.attention_scale = scale;
@@ -30,8 +36,8 @@ fn config(keys: &Keys) -> Result<ModelConfig> {
     config.residual_scale = keys.number("residual_scale")?.unwrap_or(1.0);
     // Logits are divided.
     let divisor = match keys.format() {
-        Format::Gguf => keys.number("logit_scale")?,
-        Format::Checkpoint => keys.number("logits_scaling")?,
+        Format::Gguf => keys.divisor("logit_scale")?,
+        Format::Checkpoint => keys.divisor("logits_scaling")?,
     };
     config.logit_scale = 1.0 / divisor.unwrap_or(1.0);
     Ok(config)

@@ -14,6 +14,8 @@ pub const FAMILY: Family = Family {
     architectures: &["llama"],
     model_types: &["llama"],
     names: names::LLAMA,
+    needless: names::FREQUENCIES,
+    defaults: &[],
     config,
     forward,
 };
@@ -28,9 +30,6 @@ pub(super) fn pairing(keys: &Keys) -> Pairing {
 }
 
 fn config(keys: &Keys) -> Result<ModelConfig> {
-    if let Some(experts) = keys.count("expert_count")?.filter(|&n| n > 0) {
-        return Err(keys.unsupported("expert_count", &experts.to_string(), "0"));
-    }
     let mut config = ModelConfig::read(keys, "llama", false, Some(pairing(keys)))?;
     // GGUF files of Mistral say they are Llama.
     if keys.format() == Format::Gguf {

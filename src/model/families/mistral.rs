@@ -5,7 +5,7 @@
 use super::llama;
 use crate::{
     error::Result,
-    model::{Family, Keys, ModelConfig, names},
+    model::{Assumed, Family, Keys, ModelConfig, names},
 };
 
 pub const FAMILY: Family = Family {
@@ -13,6 +13,11 @@ pub const FAMILY: Family = Family {
     architectures: &[],
     model_types: &["mistral"],
     names: names::LLAMA,
+    needless: names::FREQUENCIES,
+    defaults: &[
+        ("attention.head_count_kv", Assumed::Number(8.0)),
+        ("attention.sliding_window", Assumed::Number(4096.0)),
+    ],
     config,
     forward: llama::forward,
 };

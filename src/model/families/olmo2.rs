@@ -7,7 +7,7 @@ use crate::{
     model::{
         Builder, Family, Keys, ModelConfig,
         blocks::name,
-        names::{Name, name as stored},
+        names::{self, Name, name as stored},
     },
     ops::Pairing,
 };
@@ -17,6 +17,8 @@ pub const FAMILY: Family = Family {
     architectures: &["olmo2"],
     model_types: &["olmo2"],
     names: NAMES,
+    needless: names::FREQUENCIES,
+    defaults: &[],
     config,
     forward,
 };

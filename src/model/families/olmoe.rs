@@ -4,7 +4,7 @@
 
 use crate::{
     error::Result,
-    model::{Builder, Family, Keys, ModelConfig, blocks::name, names},
+    model::{Assumed, Builder, Family, Keys, ModelConfig, blocks::name, names},
     ops::Pairing,
 };
 
@@ -13,14 +13,18 @@ pub const FAMILY: Family = Family {
     architectures: &["olmoe"],
     model_types: &["olmoe"],
     names: names::LLAMA,
+    needless: names::FREQUENCIES,
+    defaults: &[
+        ("expert_count", Assumed::Number(64.0)),
+        ("expert_used_count", Assumed::Number(8.0)),
+    ],
     config,
     forward,
 };
 
 fn config(keys: &Keys) -> Result<ModelConfig> {
     let mut config = ModelConfig::read(keys, "olmoe", false, Some(Pairing::Halves))?;
-    let normalise = keys.flag("norm_topk_prob")?.unwrap_or(false);
-    config.mixture(keys, normalise)?;
+    config.mixture(keys, false)?;
     Ok(config)
 }
 

@@ -6,8 +6,8 @@ use super::llama;
 use crate::{
     error::Result,
     model::{
-        Family, Keys, ModelConfig, Outputs,
-        names::{Name, name as stored},
+        Assumed, Family, Keys, ModelConfig, Outputs,
+        names::{self, Name, name as stored},
     },
     ops::Pairing,
 };
@@ -17,6 +17,11 @@ pub const FAMILY: Family = Family {
     architectures: &["phi3"],
     model_types: &["phi3"],
     names: NAMES,
+    needless: names::FREQUENCIES,
+    defaults: &[(
+        "rope.scaling.original_context_length",
+        Assumed::Number(4096.0),
+    )],
     config,
     forward: llama::forward,
 };

@@ -5,7 +5,7 @@
 use super::qwen2;
 use crate::{
     error::Result,
-    model::{Builder, Family, Keys, ModelConfig, blocks::name, names},
+    model::{Assumed, Builder, Family, Keys, ModelConfig, blocks::name, names},
     ops::Pairing,
 };
 
@@ -14,13 +14,20 @@ pub const FAMILY: Family = Family {
     architectures: &["qwen3"],
     model_types: &["qwen3"],
     names: names::LLAMA,
+    needless: names::FREQUENCIES,
+    defaults: &[
+        ("attention.key_length", Assumed::Number(128.0)),
+        ("attention.head_count_kv", Assumed::Number(32.0)),
+        ("attention.sliding_window", Assumed::Number(4096.0)),
+        ("max_window_layers", Assumed::Number(28.0)),
+    ],
     config,
     forward,
 };
 
 fn config(keys: &Keys) -> Result<ModelConfig> {
     let mut config = ModelConfig::read(keys, "qwen3", false, Some(Pairing::Halves))?;
-    qwen2::windows(keys, &mut config)?;
+    qwen2::later_windows(keys, &mut config)?;
     Ok(config)
 }
 

@@ -33,13 +33,16 @@ pub fn gguf(files: &Files, quantised: Option<DType>) -> Checkpoint {
         converter.tensor(&tensor, &mut tensors);
     }
     converter.extra_tensors(&mut tensors);
-    let experts = converter.stack_experts(&mut tensors);
+    let stacked = stack(&mut tensors);
     let tensors = tensors
         .into_iter()
-        .chain(experts)
+        .chain(stacked)
         .map(|(name, (rows, values))| {
             let columns = values.len() / rows;
-            let exact = rows == 1 || name.contains("ffn_gate_inp");
+            let exact = rows == 1
+                || ["ffn_gate_inp", "_norm."]
+                    .iter()
+                    .any(|part| name.contains(part));
             let fits = |dtype: &DType| !exact && columns.is_multiple_of(dtype.block_len());
             let dtype = quantised.filter(fits).unwrap_or(DType::F32);
             let bytes = quantise(dtype, &values);
@@ -87,6 +90,7 @@ fn architecture(model_type: &str) -> &'static str {
     match model_type {
         "llama" | "mistral" => "llama",
         "cohere" => "command-r",
+        "gemma" => "gemma",
         "gemma2" => "gemma2",
         "gemma3_text" => "gemma3",
         "gpt2" => "gpt2",
@@ -172,7 +176,10 @@ impl Converter {
             "attention.layer_norm_epsilon",
             number(&["layer_norm_eps", "layer_norm_epsilon"]),
         );
-        set("attention.sliding_window", count(&["sliding_window"]));
+        let window = count(&["sliding_window"]);
+        // For Phi-3, 0 is none.
+        let none = (self.kind == "phi3").then_some(Value::Unsigned(0));
+        set("attention.sliding_window", window.or(none));
         set(
             "attn_logit_softcapping",
             number(&["attn_logit_softcapping"]),
@@ -196,12 +203,15 @@ impl Converter {
             "expert_feed_forward_length",
             count(&["moe_intermediate_size"]),
         );
-        set(
-            "use_parallel_residual",
-            self.config["use_parallel_residual"]
-                .as_bool()
-                .map(Value::Bool),
-        );
+        if ["gpt_neox", "stablelm"].contains(&&*self.kind) {
+            // What it says of a StableLM that does not say it is wrong.
+            let parallel = self.config["use_parallel_residual"].as_bool();
+            let parallel = Value::Bool(parallel.unwrap_or(true));
+            set("use_parallel_residual", Some(parallel));
+        }
+        if self.kind == "cohere" {
+            set("rope.scaling.type", Some(Value::String("none".into())));
+        }
         if self.kind == "gemma3_text" {
             let global = &self.config["rope_parameters"]["full_attention"];
             let local = &self.config["rope_parameters"]["sliding_attention"];
@@ -232,7 +242,11 @@ impl Converter {
         );
         let partial = self.rope("partial_rotary_factor").as_f64();
         let dims = (self.head_dim() as f64 * partial.unwrap_or(1.0)) as u64;
-        set("rope.dimension_count", Some(Value::Unsigned(dims)));
+        let rotates = self.kind != "gpt2";
+        set(
+            "rope.dimension_count",
+            rotates.then_some(Value::Unsigned(dims)),
+        );
         let factor = self.rope("factor").as_f64().map(Value::Float);
         let original = self.rope("original_max_position_embeddings").as_u64();
         match self.rope("rope_type").as_str() {
@@ -244,8 +258,8 @@ impl Converter {
                     original.map(Value::Unsigned),
                 );
             }
+            // The one family that has it does not name it.
             Some("longrope") => {
-                set("rope.scaling.type", Some(Value::String("longrope".into())));
                 let original = original.unwrap();
                 let growth = self.number(&["max_position_embeddings"]).unwrap() / original as f64;
                 let scale = (1.0 + growth.ln() / (original as f64).ln()).sqrt();
@@ -348,25 +362,25 @@ impl Converter {
             out.insert("rope_freqs.weight".into(), (1, values));
         }
     }
+}
 
-    /// One tensor for the matrices of all experts.
-    fn stack_experts(&self, tensors: &mut BTreeMap<String, Matrix>) -> BTreeMap<String, Matrix> {
-        let mut stacked = BTreeMap::<String, Matrix>::new();
-        let names: Vec<String> = tensors
-            .keys()
-            .filter(|name| name.contains("exps."))
-            .cloned()
-            .collect();
-        // Numbers below ten are in their order.
-        for name in names {
-            let (rows, values) = tensors.remove(&name).unwrap();
-            let (stem, _) = name.split_once("exps.").unwrap();
-            let whole = stacked.entry(format!("{stem}exps.weight")).or_default();
-            whole.0 += rows;
-            whole.1.extend(values);
-        }
-        stacked
+/// One tensor for the matrices of all experts, and for the norms of all heads.
+fn stack(tensors: &mut BTreeMap<String, Matrix>) -> BTreeMap<String, Matrix> {
+    let mut stacked = BTreeMap::<String, Matrix>::new();
+    let names: Vec<String> = tensors
+        .keys()
+        .filter(|name| name.contains('#'))
+        .cloned()
+        .collect();
+    // Numbers below ten are in their order.
+    for name in names {
+        let (rows, values) = tensors.remove(&name).unwrap();
+        let (whole, _) = name.split_once('#').unwrap();
+        let whole = stacked.entry(whole.to_owned()).or_default();
+        whole.0 += rows;
+        whole.1.extend(values);
     }
+    stacked
 }
 
 /// From the order of halves within each head to that of neighbours.

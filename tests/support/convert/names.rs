@@ -1,11 +1,10 @@
 //! Names of tensors, from checkpoints to GGUF files.
 
-/// What GGUF files call the tensor `name` of a model of type `kind`, up to the number of an expert.
+/// What GGUF files call the tensor `name` of a model of type `kind`; of a tensor that is stacked with others,
+/// the whole's name, `#`, and its number.
 pub fn rename(kind: &str, name: &str) -> String {
-    let gemma = kind.starts_with("gemma");
     let post_attention = match kind {
-        "olmo2" => "post_attention_norm",
-        _ if gemma => "post_attention_norm",
+        "olmo2" | "gemma2" | "gemma3_text" => "post_attention_norm",
         _ => "ffn_norm",
     };
     let parts = [
@@ -51,7 +50,13 @@ pub fn rename(kind: &str, name: &str) -> String {
         let (number, rest) = expert.split_once('.').unwrap();
         let part = rest.strip_suffix("_proj.weight").unwrap();
         let stem = stem.replace("model.layers.", "blk.");
-        return format!("{stem}.ffn_{part}_exps.{number}");
+        return format!("{stem}.ffn_{part}_exps.weight#{number}");
+    }
+    if let Some((stem, head)) = name.split_once("_layernorm.norms.") {
+        let number = head.strip_suffix(".weight").unwrap();
+        let stem = stem.replace("model.layers.", "blk.");
+        let stem = stem.replace("self_attn.", "attn_");
+        return format!("{stem}_norm.weight#{number}");
     }
     let name = name.replace("post_attention_layernorm.", &format!("{post_attention}."));
     // Longer names come before those they end with.

@@ -2,12 +2,16 @@
 //!
 //! Source: Su et al. 2021; the scalings are those of Hugging Face `modeling_rope_utils`.
 
+mod read;
+
 use super::Keys;
 use crate::{
     error::{Error, Result},
     ops::Pairing,
-    weights::Format,
 };
+
+/// About how many values of a table are made together.
+const PIECE: usize = 1 << 16;
 
 /// Rotary embedding.
 #[derive(Debug, Clone, PartialEq)]
@@ -107,20 +111,32 @@ impl Rope {
             let message = format!("{} is not above 0", self.theta);
             return Err(Error::weights(keys.key("rope.freq_base"), message));
         }
-        let factors = match &self.scaling {
-            Scaling::Long { short, long, .. } => vec![("short", short), ("long", long)],
-            _ => Vec::new(),
-        };
-        for (name, factors) in factors {
-            if let Factors::Values(values) = factors {
-                check_factors(
-                    &keys.key(&format!("rope.scaling.{name}_factor")),
-                    values,
-                    self.dims,
-                )?;
+        if let Scaling::Long { short, long, .. } = &self.scaling {
+            for (name, factors) in [("short", short), ("long", long)] {
+                if let Factors::Values(values) = factors {
+                    let key = keys.key(&format!("rope.scaling.{name}_factor"));
+                    check_factors(&key, values, self.dims)?;
+                }
             }
         }
-        Ok(())
+        let mut made = self.frequencies().into_iter().chain([self.attention()]);
+        let sound = match self.scaling {
+            Scaling::Yarn {
+                fast,
+                slow,
+                original,
+                ..
+            } => self
+                .borders(fast, slow, original)
+                .iter()
+                .all(|x| x.is_finite()),
+            _ => true,
+        };
+        if sound && made.all(|x| x.is_finite() && x > 0.0) {
+            return Ok(());
+        }
+        let message = "its constants lead to angles that are not finite and above 0";
+        Err(Error::weights(keys.key("rope.scaling.type"), message))
     }
 
     /// Positions after which a sequence takes other angles, all of its positions; never if `None`.
@@ -150,7 +166,8 @@ impl Rope {
         tensors.collect()
     }
 
-    /// `sets · positions × dims`: for each position the cosines of its `dims / 2` angles, then their sines.
+    /// `sets · positions × dims`, row after row, of which `write` gets the number of the first value and
+    /// some whole rows: for each position the cosines of its `dims / 2` angles, then their sines.
     /// `tensors`: the values of each of [`Self::tensors`].
     ///
     /// Angle `i` at position `p` is `p · frequencyᵢ`. Frequency and product are rounded to f32 as in
@@ -158,44 +175,55 @@ impl Rope {
     /// product moves the cosine; cosine and sine are then taken in f64.
     ///
     /// # Errors
-    /// A tensor holds another number of factors than there are pairs, or one that is not above 0.
-    pub fn table(&self, positions: usize, tensors: &[Vec<f32>]) -> Result<Vec<f32>> {
+    /// A tensor holds another number of factors than there are pairs, or one that is not above 0; those
+    /// of `write`.
+    pub fn table(
+        &self,
+        positions: usize,
+        tensors: &[Vec<f32>],
+        write: &mut dyn FnMut(usize, &[f32]) -> Result<()>,
+    ) -> Result<()> {
+        let scale = self.attention();
+        let rows = (PIECE / self.dims).max(1);
+        for (set, frequencies) in self.sets_of_frequencies(tensors)?.iter().enumerate() {
+            for first in (0..positions).step_by(rows) {
+                let mut piece = Vec::with_capacity(rows * self.dims);
+                for position in first..(first + rows).min(positions) {
+                    let angles = frequencies
+                        .iter()
+                        .map(|frequency| f64::from(position as f32 * frequency));
+                    piece.extend(angles.clone().map(|angle| angle.cos() as f32 * scale));
+                    piece.extend(angles.map(|angle| angle.sin() as f32 * scale));
+                }
+                write((set * positions + first) * self.dims, &piece)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn sets_of_frequencies(&self, tensors: &[Vec<f32>]) -> Result<Vec<Vec<f32>>> {
         let mut tensors = self.tensors().into_iter().zip(tensors);
-        let mut values = |factors: &Factors| match factors {
-            Factors::Values(values) => Ok(values.clone()),
+        let mut divided = |factors: &Factors| match factors {
+            Factors::Values(values) => Ok(self.divided(values)),
             Factors::Tensor(name) => {
                 let values = tensors.next().map_or(&[][..], |(_, values)| values);
                 check_factors(name, values, self.dims)?;
-                Ok(values.to_vec())
+                Ok(self.divided(values))
             }
         };
-        let (sets, scale) = match &self.scaling {
-            Scaling::Long {
-                short,
-                long,
-                attention,
-                ..
-            } => (
-                vec![self.divided(&values(short)?), self.divided(&values(long)?)],
-                *attention,
-            ),
-            Scaling::Factors(factors) => (vec![self.divided(&values(factors)?)], 1.0),
-            Scaling::Yarn { attention, .. } => (vec![self.frequencies()], *attention),
-            Scaling::None | Scaling::Linear(_) | Scaling::Llama3 { .. } => {
-                (vec![self.frequencies()], 1.0)
-            }
-        };
-        let mut table = Vec::with_capacity(sets.len() * positions * self.dims);
-        for frequencies in sets {
-            for position in 0..positions {
-                let angles = frequencies
-                    .iter()
-                    .map(|frequency| f64::from(position as f32 * frequency));
-                table.extend(angles.clone().map(|angle| angle.cos() as f32 * scale));
-                table.extend(angles.map(|angle| angle.sin() as f32 * scale));
-            }
+        match &self.scaling {
+            Scaling::Long { short, long, .. } => Ok(vec![divided(short)?, divided(long)?]),
+            Scaling::Factors(factors) => Ok(vec![divided(factors)?]),
+            _ => Ok(vec![self.frequencies()]),
         }
-        Ok(table)
+    }
+
+    /// What cosines and sines are multiplied by.
+    fn attention(&self) -> f32 {
+        match self.scaling {
+            Scaling::Yarn { attention, .. } | Scaling::Long { attention, .. } => attention,
+            _ => 1.0,
+        }
     }
 
     /// The frequency of each pair.
@@ -224,11 +252,7 @@ impl Rope {
                 truncate,
                 ..
             } => {
-                let border = |turns: f32| {
-                    let wave = original as f64 / (f64::from(turns) * 2.0 * std::f64::consts::PI);
-                    self.dims as f64 * wave.ln() / (2.0 * f64::from(self.theta).ln())
-                };
-                let (mut low, mut high) = (border(fast), border(slow));
+                let [mut low, mut high] = self.borders(fast, slow, original);
                 if truncate {
                     (low, high) = (low.floor(), high.ceil());
                 }
@@ -246,6 +270,14 @@ impl Rope {
         }
     }
 
+    /// The pairs that make `fast` and `slow` turns within `original` positions.
+    fn borders(&self, fast: f32, slow: f32, original: usize) -> [f64; 2] {
+        [fast, slow].map(|turns| {
+            let wave = original as f64 / (f64::from(turns) * 2.0 * std::f64::consts::PI);
+            self.dims as f64 * wave.ln() / (2.0 * f64::from(self.theta).ln())
+        })
+    }
+
     fn divided(&self, factors: &[f32]) -> Vec<f32> {
         let divided =
             |(i, factor): (usize, &f32)| (1.0 / (f64::from(*factor) * self.wave(i))) as f32;
@@ -258,102 +290,6 @@ impl Rope {
     }
 }
 
-impl Scaling {
-    fn read(keys: &Keys, positions: usize) -> Result<Self> {
-        let kind = keys.text("rope.scaling.type")?;
-        // Older GGUF files scale positions by a key without a type.
-        let scale = keys.number("rope.scale_linear")?.filter(|&x| x != 1.0);
-        match kind {
-            None | Some("none" | "default") => Ok(scale.map_or(Self::None, Self::Linear)),
-            Some("linear") => Ok(Self::Linear(factor(keys)?)),
-            Some("llama3") => Ok(Self::Llama3 {
-                factor: factor(keys)?,
-                low: keys.required_number("rope.scaling.low_freq_factor")?,
-                high: keys.required_number("rope.scaling.high_freq_factor")?,
-                original: keys.required_count("rope.scaling.original_context_length")?,
-            }),
-            Some("yarn") => Self::yarn(keys, positions),
-            // Phi-3's older spellings say the same.
-            Some("longrope" | "su") => Self::long(keys, positions),
-            Some(other) => Err(keys.unsupported(
-                "rope.scaling.type",
-                &format!("{other:?}"),
-                "none, default, linear, llama3, yarn, longrope",
-            )),
-        }
-    }
-
-    fn yarn(keys: &Keys, positions: usize) -> Result<Self> {
-        let factor = factor(keys)?;
-        let growth = |by: f32| match factor > 1.0 {
-            true => 0.1 * by * factor.ln() + 1.0,
-            false => 1.0,
-        };
-        let number = |name: &str, default| Ok(keys.number(name)?.unwrap_or(default));
-        let given = keys.number("rope.scaling.attn_factor")?;
-        let growths = (
-            keys.number("rope.scaling.mscale")?,
-            keys.number("rope.scaling.mscale_all_dim")?,
-        );
-        let attention = match (keys.format(), given, growths) {
-            // In GGUF files it is a further factor.
-            (Format::Gguf, given, _) => given.unwrap_or(1.0) * growth(1.0),
-            (Format::Checkpoint, Some(given), _) => given,
-            (_, None, (Some(one), Some(all))) if one != 0.0 && all != 0.0 => {
-                growth(one) / growth(all)
-            }
-            (_, None, _) => growth(1.0),
-        };
-        let original = keys.count("rope.scaling.original_context_length")?;
-        Ok(Self::Yarn {
-            factor,
-            fast: number("rope.scaling.yarn_beta_fast", 32.0)?,
-            slow: number("rope.scaling.yarn_beta_slow", 1.0)?,
-            original: original.unwrap_or(positions),
-            attention,
-            truncate: keys.flag("rope.scaling.truncate")?.unwrap_or(true),
-        })
-    }
-
-    fn long(keys: &Keys, positions: usize) -> Result<Self> {
-        let name = "rope.scaling.original_context_length";
-        let original = keys.required_count(name)?;
-        let factors = |name: &str, tensor| match keys.format() {
-            Format::Gguf => Ok(Factors::Tensor(tensor)),
-            Format::Checkpoint => {
-                let values = keys.numbers(name)?;
-                Ok(Factors::Values(values.ok_or_else(|| {
-                    Error::weights(keys.key(name), "the key is missing")
-                })?))
-            }
-        };
-        let growth = match keys.number("rope.scaling.factor")? {
-            Some(factor) if keys.format() == Format::Checkpoint => factor,
-            _ => positions as f32 / original.max(1) as f32,
-        };
-        let attention = match keys.number("rope.scaling.attn_factor")? {
-            Some(attention) => attention,
-            None if growth <= 1.0 => 1.0,
-            None => (1.0 + growth.ln() / (original as f32).ln()).sqrt(),
-        };
-        Ok(Self::Long {
-            short: factors("rope.scaling.short_factor", "rope_factors_short.weight")?,
-            long: factors("rope.scaling.long_factor", "rope_factors_long.weight")?,
-            original,
-            attention,
-        })
-    }
-}
-
-fn factor(keys: &Keys) -> Result<f32> {
-    let factor = keys.required_number("rope.scaling.factor")?;
-    if factor > 0.0 {
-        return Ok(factor);
-    }
-    let message = format!("{factor} is not above 0");
-    Err(Error::weights(keys.key("rope.scaling.factor"), message))
-}
-
 fn check_factors(name: &str, factors: &[f32], dims: usize) -> Result<()> {
     if factors.len() != dims / 2 {
         let message = format!("{} factors for {} pairs", factors.len(), dims / 2);
@@ -361,9 +297,12 @@ fn check_factors(name: &str, factors: &[f32], dims: usize) -> Result<()> {
     }
     match factors
         .iter()
-        .find(|&&factor| factor.is_nan() || factor <= 0.0)
+        .find(|&&factor| !(factor.is_finite() && factor > 0.0))
     {
         None => Ok(()),
-        Some(factor) => Err(Error::weights(name, format!("{factor} is not above 0"))),
+        Some(factor) => Err(Error::weights(
+            name,
+            format!("{factor} is not finite and above 0"),
+        )),
     }
 }
