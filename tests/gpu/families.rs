@@ -8,6 +8,8 @@ use crate::{gpu, support::checkpoint};
 const CHECKPOINTS: [&[&str]; 3] = [
     &[
         "cohere",
+        "cohere-qk",
+        "gemma",
         "gemma2",
         "gemma3",
         "gpt2",
@@ -35,6 +37,7 @@ const CHECKPOINTS: [&[&str]; 3] = [
         "qwen3_moe",
         "smollm3",
         "stablelm",
+        "stablelm-qk",
     ],
 ];
 

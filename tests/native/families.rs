@@ -15,8 +15,10 @@ use crate::support::{
 };
 
 /// A golden checkpoint of each family and feature.
-pub const CHECKPOINTS: [&str; 24] = [
+pub const CHECKPOINTS: [&str; 27] = [
     "cohere",
+    "cohere-qk",
+    "gemma",
     "gemma2",
     "gemma3",
     "gpt2",
@@ -40,6 +42,7 @@ pub const CHECKPOINTS: [&str; 24] = [
     "qwen3_moe",
     "smollm3",
     "stablelm",
+    "stablelm-qk",
 ];
 
 #[test]
