@@ -185,8 +185,11 @@ fn main(
             let kept = key > threshold.x || (key == threshold.x && id >= threshold.y);
             let probable = score == best || exp(score - best) >= min_p;
             if (score > LOWEST && kept && probable) {
-                let noisy = score - best + noise(id, row);
-                let next = vec4<u32>(bitcast<u32>(noisy), id, found.z, 0u);
+                var value = score - best;
+                if (plan[NOISY] == 1u) {
+                    value += noise(id, row);
+                }
+                let next = vec4<u32>(bitcast<u32>(value), id, found.z, 0u);
                 chosen = select(chosen, next, better(next, chosen));
             }
         }

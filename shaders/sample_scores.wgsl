@@ -53,7 +53,7 @@ fn edited(kind: u32, value: f32, score: f32, count: u32) -> f32 {
         return score;
     }
     var y = score;
-    let answers = count & 0xffffu;
+    let answers = count & 0x7fffffffu;
     if (kind == DIVIDE) {
         y = score / value;
     } else if (kind == REPETITION && count != 0u) {

@@ -45,9 +45,9 @@ fn bin_of(distance: f32) -> u32 {
     return u32(min(distance * BINS_OF_ONE, f32(BINS - 1u)));
 }
 
-// exp(−distance) in units of 2⁻³¹: sums of these are the same in every order.
+// exp(−distance) in units of 2⁻³¹, to the nearest: sums of these are the same in every order.
 fn weight_of(distance: f32) -> u32 {
-    return u32(exp(-distance) * 2147483648.0);
+    return u32(exp(-distance) * 2147483648.0 + 0.5);
 }
 
 fn add(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {

@@ -114,6 +114,7 @@ fn what_only_the_host_can_do_stays_there_and_says_why() {
             "num_return_sequences",
         ),
         (json!({ "use_cache": false }), "use_cache"),
+        (json!({ "do_sample": true, "top_p": 0.99999 }), "top_p"),
     ];
     for (config, reason) in cases {
         let plan = engine.explain(&Value::from(&config)).unwrap();

@@ -2,13 +2,17 @@
 
 use decant::{
     error::ErrorKind,
-    exec::{Allocation, Executor, TapeId, gpu::GpuOptions},
+    exec::{
+        Allocation, Executor, TapeId,
+        gpu::{Forms, GpuOptions},
+    },
     ops::{MatMul, Op},
     tensor::DType,
 };
 use pollster::block_on;
 
 use crate::{
+    fused::matmul,
     gpu,
     support::scene::{Scene, plain_step},
 };
@@ -164,4 +168,40 @@ fn a_cache_or_activation_above_the_binding_limit_is_refused() {
         error.to_string().contains("the activation out needs"),
         "{error}"
     );
+}
+
+#[test]
+fn each_format_shape_and_number_of_rows_is_measured_for_itself() {
+    let options = GpuOptions {
+        forms: Forms::Measured,
+        separate: true,
+        ..Default::default()
+    };
+    let Some(mut gpu) = gpu(options) else { return };
+    let mut notes = Vec::new();
+    for (rows, dtype, inputs, outputs) in [
+        (6, DType::Q8_0, 64, 40),
+        (6, DType::Q8_0, 64, 72),
+        (6, DType::Q8_0, 96, 40),
+        (6, DType::Q4_0, 64, 40),
+        (9, DType::Q8_0, 64, 40),
+    ] {
+        let mut scene = Scene::new(rows, 3);
+        let x = scene.input("x", inputs, &vec![0.5; rows * inputs]);
+        let weight = scene.random_weight(dtype, outputs, inputs);
+        let op = matmul(&mut scene, x, weight, "out");
+        scene.op(Op::MatMul(op));
+        block_on(scene.load(&mut gpu)).unwrap();
+        let name = dtype.name();
+        notes.push(format!(
+            "{name} matrices of {outputs} × {inputs}, {rows} rows"
+        ));
+        let found = gpu.info().notes;
+        for note in &notes {
+            assert!(
+                found.iter().any(|n| n.starts_with(note)),
+                "{note}: {found:#?}"
+            );
+        }
+    }
 }

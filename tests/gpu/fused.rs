@@ -264,3 +264,36 @@ fn separate_operations_on_request() {
         assert!(found.iter().any(|&value| value != 0.0));
     });
 }
+
+#[test]
+fn what_was_not_written_is_not_read() {
+    let Some(mut gpu) = gpu(GpuOptions::default()) else {
+        return;
+    };
+    let rows = 24;
+    let mut scene = Scene::new(rows, 1);
+    let values = scene.random.values(rows * 32, 1.0);
+    let x = scene.input("x", 32, &values);
+    let normed = norm(&mut scene, x, "normed");
+    let weight = scene.random_weight(DType::F32, 8, 32);
+    let op = matmul(&mut scene, normed, weight, "out");
+    let out = op.out;
+    scene.op(Op::MatMul(op));
+    let unused = scene.buffer("unused", 8);
+    block_on(async {
+        scene.load(&mut gpu).await.unwrap();
+        let read = async |gpu: &Gpu, buffer, rows| gpu.read(TapeId(0), buffer, rows).await;
+        assert!(read(&gpu, out, 1).await.is_err(), "before the first step");
+        // One row is normalised on the way to the product, many are not.
+        gpu.forward(TapeId(0), &plain_step(1)).await.unwrap();
+        let error = read(&gpu, normed, 1).await.unwrap_err();
+        assert!(error.to_string().contains("normed"), "{error}");
+        assert!(read(&gpu, out, 1).await.is_ok());
+        assert!(read(&gpu, out, 2).await.is_err(), "more than the step had");
+        assert!(read(&gpu, unused, 1).await.is_err(), "nobody writes it");
+        gpu.forward(TapeId(0), &plain_step(rows)).await.unwrap();
+        let found = read(&gpu, normed, rows).await.unwrap();
+        assert!(found.iter().any(|&value| value != 0.0));
+        assert!(read(&gpu, out, rows + 1).await.is_err());
+    });
+}

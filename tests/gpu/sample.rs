@@ -3,7 +3,7 @@
 
 use decant::exec::{
     Executor, TapeId,
-    sample::{Change, Choice, Edit, Row, Run, When},
+    sample::{Change, Choice, Edit, MOST_STEPS, Row, Run, When},
 };
 use pollster::block_on;
 
@@ -80,6 +80,68 @@ fn every_filter_alone_and_together() {
 }
 
 #[test]
+fn filters_without_a_seed_leave_the_best() {
+    let vocabulary = 40;
+    let mut random = Random(12);
+    let Some(chain) = Chain::new(vocabulary, table(&mut random, vocabulary, 1.0)) else {
+        return;
+    };
+    let mut call = Call::filtered(1, 20, Some(0.9), Some(0.01));
+    call.sampler.seed = None;
+    let prompts = prompts(&mut random, vocabulary);
+    chain.check("no seed", &call, &prompts, 9);
+}
+
+#[test]
+fn many_tokens_of_the_least_weight_count_together() {
+    // Sixty thousand tokens of 1.9 · 2⁻³¹ of the best one's probability each, and one token whose own share
+    // with theirs is just more than may be removed, but would not be with half of theirs.
+    let (vocabulary, unit) = (60_000, 2f64.powi(-31));
+    let mut row = vec![(1.9 * unit).ln() as f32; vocabulary];
+    (row[0], row[1], row[2]) = (0.0, -1.0, 0.0);
+    let rest = (vocabulary - 3) as f64 * unit;
+    let whole = 2.0 + (-1f64).exp() + 1.9 * rest;
+    let removable = ((-1f64).exp() + 1.5 * rest) / whole;
+    let Some(chain) = Chain::new(vocabulary, row.repeat(3)) else {
+        return;
+    };
+    for seed in 0..12 {
+        let call = Call::filtered(seed, 0, Some(1.0 - removable), None);
+        chain.check("rest", &call, &[vec![0, 0], vec![0, 1], vec![0, 2]], 1);
+    }
+}
+
+#[test]
+fn an_answer_that_has_a_token_more_than_65535_times() {
+    let Some(chain) = Chain::new(2, vec![1.0, 0.0, 1.0, 0.0]) else {
+        return;
+    };
+    let mut ids = vec![0; 70_001];
+    ids[0] = 1;
+    let row = Row {
+        sequence: 0,
+        ids: &ids,
+        prompt_length: 1,
+        new_tokens: 70_000,
+        limit: 80_000,
+    };
+    // 0.7 for all of them, 0.04 for those above 65,536.
+    for (penalty, expected) in [(1e-5, 0), (2e-5, 1)] {
+        let call = Call::new(vec![always(Change::Frequency(penalty))], None);
+        let run = Run {
+            sampler: &call.sampler,
+            rows: &[row],
+            steps: 1,
+            resume: false,
+        };
+        let mut step = step(&[vec![1, 0]], 0);
+        step.positions = vec![0];
+        let found = block_on(chain.gpu.sample(TapeId(0), &step, &run)).unwrap();
+        assert_eq!(found, [Choice::Token(expected)], "{penalty}");
+    }
+}
+
+#[test]
 fn equal_scores_at_a_threshold() {
     // Four levels of 12 equal scores each: every threshold falls among equal ones.
     let vocabulary = 48;
@@ -115,23 +177,18 @@ fn equal_scores_at_a_threshold() {
 
 #[test]
 fn more_candidates_than_the_list_holds() {
-    // 5,000 tokens, all of them probable; only the first rows of the table are reached.
+    // 5,000 tokens, all of them about as probable, so that one in five draws is none of the 4,096 that a
+    // list holds. A single step stays in the first rows of the table.
     let vocabulary = 5000;
     let mut random = Random(6);
-    let mut rows = random.values(8 * vocabulary, 0.5);
-    // Every other token is out of the question, so that chains stay in the first eight rows.
-    for row in rows.chunks_mut(vocabulary) {
-        row[0] = 20.0;
-    }
-    let mut gpu = match Chain::new(vocabulary, rows) {
-        Some(chain) => chain,
-        None => return,
+    let rows = random.values(8 * vocabulary, 0.5);
+    let Some(chain) = Chain::new(vocabulary, rows) else {
+        return;
     };
-    gpu.table.truncate(8 * vocabulary);
     for (top_k, p) in [(0, Some(0.999)), (4500, None), (4900, Some(0.98))] {
-        for seed in 0..3 {
+        for seed in 0..8 {
             let call = Call::filtered(seed, top_k, p, None);
-            gpu.check("many", &call, &[vec![1, 2], vec![3, 4], vec![5, 6]], 1);
+            chain.check("many", &call, &[vec![1, 2], vec![3, 4], vec![5, 6]], 1);
         }
     }
 }
@@ -267,23 +324,49 @@ fn a_run_that_does_not_fit_is_refused() {
         limit: 9,
     };
     let call = Call::new(vec![], None);
-    let run = |rows: &[Row], steps, step: &decant::tape::Step| {
+    let run = |rows: &[Row], steps, resume, step: &decant::tape::Step| {
         let run = Run {
             sampler: &call.sampler,
             rows,
             steps,
-            resume: false,
+            resume,
         };
         block_on(chain.gpu.sample(TapeId(0), step, &run))
     };
     let one = step(std::slice::from_ref(&ids), 0);
-    assert!(run(&[row], 1, &one).is_ok());
-    assert!(run(&[row], POSITIONS - 1, &one).is_ok());
-    // No position for the last step; no row for the output; a row that is no output.
-    assert!(run(&[row], POSITIONS, &one).is_err());
-    assert!(run(&[], 1, &one).is_err());
+    let later = step(std::slice::from_ref(&ids), 1);
+    let refused = |rows: &[Row], steps, resume, step: &decant::tape::Step| {
+        let before = (chain.gpu.counters(), chain.gpu.epoch());
+        assert!(run(rows, steps, resume, step).is_err());
+        let after = (chain.gpu.counters(), chain.gpu.epoch());
+        assert_eq!(before, after, "nothing was sent");
+    };
+    // There is no run to resume.
+    refused(&[row], 1, true, &one);
+    assert!(run(&[row], 1, false, &one).is_ok());
+    assert!(run(&[row], POSITIONS - 1, false, &one).is_ok());
+    // No position for the last step; no step, or more than there can be; no row for the output; a row that
+    // is no output.
+    refused(&[row], POSITIONS, false, &one);
+    refused(&[row], 0, false, &one);
+    refused(&[row], MOST_STEPS + 1, false, &one);
+    refused(&[], 1, false, &one);
     let mut two = step(&[ids.clone(), ids.clone()], 0);
     two.outputs = vec![1];
-    assert!(run(&[row], 1, &two).is_ok());
-    assert!(run(&[row], 2, &two).is_err());
+    assert!(run(&[row], 1, false, &two).is_ok());
+    refused(&[row], 2, false, &two);
+    // What goes on after a run: its outputs alone, and as many.
+    refused(&[row], 1, true, &two);
+    two.outputs = vec![0, 1];
+    refused(&[row, row], 1, true, &two);
+    assert!(run(&[row], 1, true, &later).is_ok());
+    // Two rows of one sequence would both be its next position.
+    assert!(run(&[row, row], 2, false, &two).is_ok());
+    two.slots = vec![1, 1];
+    assert!(run(&[row, row], 1, false, &two).is_ok());
+    refused(&[row, row], 2, false, &two);
+    // A step in between took the place of the tokens.
+    assert!(run(&[row], 1, false, &one).is_ok());
+    block_on(chain.gpu.forward(TapeId(0), &one)).unwrap();
+    refused(&[row], 1, true, &later);
 }

@@ -148,3 +148,17 @@ fn rows_above_the_limit_are_refused() {
         "{error}"
     );
 }
+
+#[test]
+fn a_weight_without_values_is_refused_and_none_takes_its_place() {
+    for (rows, columns) in [(0, 32), (1, 0), (3, 0)] {
+        let weights = [
+            spec(DType::F32, 4, 32),
+            spec(DType::F32, rows, columns),
+            spec(DType::F32, 8, 32),
+        ];
+        let error = Placement::plan(&weights, BINDING).unwrap_err();
+        let name = weights[1].name.clone();
+        assert_eq!(error.kind(), &ErrorKind::InvalidWeights { name });
+    }
+}

@@ -49,12 +49,12 @@ pub(super) struct Binder<'a> {
 
 impl Binder<'_> {
     /// Binds what is measured of one way to run an operation; the buffer holds its parameters.
-    pub async fn sample(
+    pub async fn probe(
         &self,
         budget: &Budget,
         alternative: &Alternative,
     ) -> Result<(Vec<Bound>, Buffer)> {
-        let dispatches: Vec<_> = alternative.sample.iter().collect();
+        let dispatches: Vec<_> = alternative.probe.iter().collect();
         self.dispatches(budget, &dispatches).await
     }
 
@@ -120,18 +120,20 @@ impl Binder<'_> {
         // One scope for all, because a question to the device takes longer than a bind group.
         let bound = device.guarded("bind groups", || {
             let numbered = compiled.into_iter().zip(dispatches).enumerate();
-            let bound = numbered.map(|(i, (pipeline, dispatch))| Bound {
-                name: dispatch.variant.kernel.name,
-                pipeline,
-                bind_group: self.bind_group(&params, i as u64 * PARAMS_BYTES, dispatch),
-                grid: dispatch.grid,
+            let bound = numbered.map(|(i, (pipeline, dispatch))| {
+                Ok(Bound {
+                    name: dispatch.variant.kernel.name,
+                    pipeline,
+                    bind_group: self.bind_group(&params, i as u64 * PARAMS_BYTES, dispatch)?,
+                    grid: dispatch.grid,
+                })
             });
-            bound.collect()
+            bound.collect::<Result<_>>()
         });
-        Ok((bound.await?, params))
+        Ok((bound.await??, params))
     }
 
-    fn bind_group(&self, params: &Buffer, at: u64, dispatch: &Dispatch) -> wgpu::BindGroup {
+    fn bind_group(&self, params: &Buffer, at: u64, dispatch: &Dispatch) -> Result<wgpu::BindGroup> {
         let kernel = dispatch.variant.kernel;
         let bytes = (dispatch.params.len() as u64 * 4).next_multiple_of(16);
         let uniform = wgpu::BindGroupEntry {
@@ -143,23 +145,25 @@ impl Binder<'_> {
             }),
         };
         let storage = dispatch.slots.iter();
-        let storage = storage.map(|&(binding, slot)| wgpu::BindGroupEntry {
-            binding,
-            resource: self.buffer(slot).as_entire_binding(),
-        });
-        let entries: Vec<_> = std::iter::once(uniform).chain(storage).collect();
-        let layout = self.pipelines.bind_group_layout(self.device, kernel);
-        self.device
-            .device
-            .create_bind_group(&wgpu::BindGroupDescriptor {
-                label: Some(kernel.name),
-                layout: &layout,
-                entries: &entries,
+        let storage = storage.map(|&(binding, slot)| {
+            Ok(wgpu::BindGroupEntry {
+                binding,
+                resource: self.buffer(slot)?.as_entire_binding(),
             })
+        });
+        let entries = std::iter::once(Ok(uniform)).chain(storage);
+        let entries: Vec<_> = entries.collect::<Result<_>>()?;
+        let layout = self.pipelines.bind_group_layout(self.device, kernel);
+        let descriptor = wgpu::BindGroupDescriptor {
+            label: Some(kernel.name),
+            layout: &layout,
+            entries: &entries,
+        };
+        Ok(self.device.device.create_bind_group(&descriptor))
     }
 
-    fn buffer(&self, slot: Slot) -> &wgpu::Buffer {
-        match slot {
+    fn buffer(&self, slot: Slot) -> Result<&wgpu::Buffer> {
+        Ok(match slot {
             Slot::Step => &self.buffers.step,
             Slot::Activation(buffer) => &self.buffers.activations[buffer.0],
             Slot::Weights(buffer) => &self.store.weights[buffer],
@@ -167,8 +171,11 @@ impl Binder<'_> {
             Slot::Values(layer) => &self.store.cache[layer][1],
             Slot::Scratch => &self.buffers.scratch,
             Slot::Joined => &self.buffers.joined,
-            Slot::Sampling(part) => self.sampling.map_or(&self.store.nothing, |s| s.of(part)),
+            Slot::Sampling(part) => match self.sampling {
+                Some(sampling) => sampling.of(part),
+                None => return Err(Error::internal("a tape chooses no tokens by itself")),
+            },
             Slot::Nothing => &self.store.nothing,
-        }
+        })
     }
 }

@@ -56,7 +56,7 @@ pub(super) struct Alternative {
     /// What to run, in order.
     pub dispatches: Vec<Dispatch>,
     /// What to measure: the same, or a part of it where the whole would take long.
-    pub sample: Vec<Dispatch>,
+    pub probe: Vec<Dispatch>,
 }
 
 /// One dispatch of a step.

@@ -66,6 +66,8 @@ use crate::{
 pub struct Gpu {
     sampling: Option<Sampling>,
     epoch: Cell<u64>,
+    /// How many tokens the last step chose and left for a run that resumes it.
+    chosen: Cell<usize>,
     tapes: Vec<Prepared>,
     pipelines: Pipelines,
     tuner: Tuner,
@@ -83,6 +85,7 @@ impl Gpu {
         Ok(Self {
             sampling: None,
             epoch: Cell::new(0),
+            chosen: Cell::new(0),
             tapes: Vec::new(),
             pipelines: Pipelines::default(),
             tuner: Tuner::new(options.forms),
@@ -142,6 +145,7 @@ impl Gpu {
         let page_size = self.store()?.allocation.cache.page_size;
         step.check(&prepared.tape, &prepared.layout, page_size)?;
         self.epoch.set(self.epoch.get() + 1);
+        self.chosen.set(0);
         let uploaded = prepared.upload(&self.device, step, false);
         let mut encoder = self.encoder();
         let (dispatches, ticks) = {
@@ -285,6 +289,7 @@ impl Executor for Gpu {
     ) -> LocalFuture<'_, Result<Vec<f32>>> {
         Box::pin(async move {
             let prepared = self.prepared(tape)?;
+            prepared.check_written(buffer, rows)?;
             if rows == 0 {
                 return Ok(Vec::new());
             }
@@ -317,6 +322,7 @@ impl Executor for Gpu {
             };
             let made = Sampling::new(binder, &self.budget, &self.tapes).await?;
             self.sampling = Some(made);
+            self.chosen.set(0);
             Ok(())
         })
     }

@@ -64,6 +64,9 @@ pub const ROW_STEP: usize = 8;
 impl Placement {
     /// Places `weights` in buffers of at most `limit` bytes each, a multiple of [`ALIGNMENT`].
     pub fn plan(weights: &[WeightSpec], limit: u64) -> Result<Self> {
+        if let Some(empty) = weights.iter().find(|spec| spec.rows * spec.columns == 0) {
+            return Err(Error::weights(&empty.name, "found a tensor without values"));
+        }
         let mut buffers = Buffers::default();
         let mut placed = vec![None; weights.len()];
         let all = || weights.iter().enumerate();
@@ -87,8 +90,10 @@ impl Placement {
             }
         }
         Ok(Self {
+            weights: placed.into_iter().collect::<Option<_>>().ok_or_else(|| {
+                Error::internal(format!("not all of {} weights have a place", weights.len()))
+            })?,
             buffers: buffers.0,
-            weights: placed.into_iter().flatten().collect(),
         })
     }
 }
@@ -201,6 +206,12 @@ impl Buffers {
 }
 
 impl Placed {
+    /// Format and size, for people.
+    pub fn shape(&self) -> String {
+        let (rows, columns) = (self.rows(), self.columns);
+        format!("{} matrices of {rows} × {columns}", self.dtype.name())
+    }
+
     /// Rows in all.
     pub fn rows(&self) -> usize {
         self.parts.iter().map(|part| part.rows).sum()

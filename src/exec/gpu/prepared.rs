@@ -1,6 +1,9 @@
 //! A tape made ready: buffers, bind groups and pipelines, so that a step only fills in numbers.
 
-use std::{cell::RefCell, rc::Rc};
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+};
 
 use super::{
     binder::{Binder, Bound},
@@ -16,7 +19,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    ops::{BufferId, Rows},
+    ops::{BufferId, Op, Rows},
     tape::{Step, StepLayout, Tape},
 };
 
@@ -28,6 +31,8 @@ pub(super) struct Prepared {
     pub staging: Staging,
     groups: Vec<Group>,
     words: RefCell<Vec<u32>>,
+    /// What the last step was like.
+    last: Cell<Option<Extent>>,
     /// Bind groups refer to it.
     _params: Buffer,
 }
@@ -52,8 +57,19 @@ pub(super) struct Means<'a> {
     pub tuner: &'a Tuner,
 }
 
+/// What decides how a step is run.
+#[derive(Clone, Copy)]
+struct Extent {
+    tokens: usize,
+    outputs: usize,
+    /// Whether every row is of a sequence of its own.
+    alone: bool,
+}
+
 /// Neighbouring operations, and when their joint form serves a step.
 struct Group {
+    /// What they write, in order. The joint form writes only the last.
+    outs: Vec<BufferId>,
     /// Empty where the joint form serves every step.
     separate: Vec<Task>,
     fused: Vec<Task>,
@@ -145,9 +161,12 @@ impl Prepared {
         let (tasks, params) = binder.bind(budget, &operations, &chosen).await?;
         let mut tasks = tasks.into_iter();
         let mut take = |count: usize| tasks.by_ref().take(count).collect::<Vec<_>>();
+        let mut ops = tape.ops.iter();
         let group = |piece: &Piece| {
             let needed = needed(piece, &tape);
+            let own = ops.by_ref().take(piece.separate.len());
             Group {
+                outs: own.map(Op::out).collect(),
                 separate: take(needed.0.count()),
                 fused: take(needed.1.count()),
                 most: piece.fused.as_ref().map_or(0, |fused| fused.most),
@@ -157,6 +176,7 @@ impl Prepared {
         let groups = pieces.iter().map(group).collect();
         Ok(Self {
             words: RefCell::new(vec![0; layout.len()]),
+            last: Cell::new(None),
             tape,
             layout,
             buffers,
@@ -184,28 +204,70 @@ impl Prepared {
         }
     }
 
+    /// Fails unless the last step wrote `rows` rows of `buffer`: operations that run together leave out what
+    /// nobody reads but they.
+    pub fn check_written(&self, buffer: BufferId, rows: usize) -> Result<()> {
+        let name = &self.tape.buffers[buffer.0].name;
+        let Some(last) = self.last.get() else {
+            return Err(Error::internal(format!("{name} was read before any step")));
+        };
+        let mut groups = self.groups.iter().rev();
+        let writes = groups.find(|group| group.outs.contains(&buffer));
+        if !writes.is_some_and(|g| !g.runs_joint(last) || g.outs.last() == Some(&buffer)) {
+            return Err(Error::internal(format!(
+                "{name} was read, which the last step did not write: operations ran together"
+            )));
+        }
+        let most = last.rows(self.tape.buffers[buffer.0].rows);
+        match rows <= most {
+            true => Ok(()),
+            false => Err(Error::internal(format!(
+                "{rows} rows of {name} were read, the last step has {most}"
+            ))),
+        }
+    }
+
     /// Records every dispatch of a step.
     pub fn record(&self, device: &Device, recorder: &mut Recorder, step: &Step) {
-        let alone = alone(step);
-        let count_of = |rows| match rows {
-            Rows::Tokens => step.tokens.len(),
-            Rows::Outputs => step.outputs.len(),
-        };
+        let extent = Extent::of(step);
+        self.last.set(Some(extent));
         let tasks = self.groups.iter().flat_map(|group| {
-            let fused = group
-                .fused
-                .first()
-                .is_some_and(|task| count_of(task.rows) <= group.most && (alone || !group.alone));
-            if fused { &group.fused } else { &group.separate }
+            let joint = group.runs_joint(extent);
+            if joint { &group.fused } else { &group.separate }
         });
         for task in tasks {
-            let rows = count_of(task.rows);
+            let rows = extent.rows(task.rows);
             let class = task.classes.iter().rev().find(|class| class.0 <= rows);
             let dispatches = class.map_or(&[][..], |class| &class.1);
             for dispatch in dispatches {
                 recorder.dispatch(device, dispatch, rows);
             }
         }
+    }
+}
+
+impl Extent {
+    fn of(step: &Step) -> Self {
+        Self {
+            tokens: step.tokens.len(),
+            outputs: step.outputs.len(),
+            alone: alone(step),
+        }
+    }
+
+    fn rows(self, rows: Rows) -> usize {
+        match rows {
+            Rows::Tokens => self.tokens,
+            Rows::Outputs => self.outputs,
+        }
+    }
+}
+
+impl Group {
+    /// Whether the joint form serves such a step.
+    fn runs_joint(&self, step: Extent) -> bool {
+        let fits = |task: &Task| step.rows(task.rows) <= self.most && (step.alone || !self.alone);
+        self.fused.first().is_some_and(fits)
     }
 }
 
@@ -241,7 +303,7 @@ fn needed<'a>(
 }
 
 /// Whether every row of `step` is of a sequence of its own.
-fn alone(step: &Step) -> bool {
+pub(super) fn alone(step: &Step) -> bool {
     let mut slots = step.slots.iter().enumerate();
     step.slots.len() <= step.tables.len()
         && slots.all(|(row, slot)| !step.slots[..row].contains(slot))

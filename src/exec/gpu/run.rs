@@ -1,11 +1,11 @@
 //! Runs: several steps in one submit, each of which evaluates the token that the one before chose.
 
-use super::{Gpu, sampling::choices};
+use super::{Gpu, prepared, sampling::choices};
 use crate::{
     error::{Error, Result},
     exec::{
         LocalFuture, TapeId,
-        sample::{Choice, Run},
+        sample::{Choice, MOST_STEPS, Run},
     },
     tape::Step,
 };
@@ -25,10 +25,11 @@ impl Gpu {
             sampling.ok_or_else(|| Error::internal("choosing tokens was not prepared"))?;
         let page_size = self.store()?.allocation.cache.page_size;
         step.check(&prepared.tape, &prepared.layout, page_size)?;
-        check_run(step, run, page_size)?;
+        check_run(step, run, page_size, self.chosen.get())?;
+        let mut uploaded = sampling.upload(&self.device, run)?;
+        uploaded += prepared.upload(&self.device, step, run.resume);
         self.epoch.set(self.epoch.get() + 1);
-        let mut uploaded = prepared.upload(&self.device, step, run.resume);
-        uploaded += sampling.upload(&self.device, run)?;
+        self.chosen.set(step.outputs.len());
         let mut encoder = self.encoder();
         let outputs = step.outputs.len();
         let (dispatches, mut ticks) = {
@@ -71,25 +72,35 @@ impl Gpu {
     }
 }
 
-/// Fails unless `run` fits `step`: a row for each output, and pages for every step.
-fn check_run(step: &Step, run: &Run, page_size: usize) -> Result<()> {
-    let alone = step.outputs.iter().copied().eq(0..step.tokens.len() as u32);
+/// Fails unless `run` fits `step`: a row for each output, pages for every step, a sequence of its own for
+/// each row that goes on, and, where it resumes a run, as many tokens as that left, which were `chosen`.
+fn check_run(step: &Step, run: &Run, page_size: usize, chosen: usize) -> Result<()> {
+    let outputs = step.outputs.len();
+    let alone =
+        prepared::alone(step) && step.outputs.iter().copied().eq(0..step.tokens.len() as u32);
     let last = step
         .positions
         .iter()
         .zip(&step.slots)
         .all(|(&position, &slot)| {
-            (position as usize + run.steps - 1) / page_size < step.tables[slot as usize].len()
+            (position as usize + run.steps.max(1) - 1) / page_size
+                < step.tables[slot as usize].len()
         });
-    let fits = run.steps == 1 || (alone && last);
-    if fits && run.rows.len() == step.outputs.len() && !run.rows.is_empty() {
+    let goes_on = run.steps > 1 || run.resume;
+    let fits = (1..=MOST_STEPS).contains(&run.steps)
+        && (!goes_on || (alone && last))
+        && (!run.resume || chosen == outputs);
+    if fits && run.rows.len() == outputs && outputs > 0 {
         return Ok(());
     }
+    let resumed = match run.resume {
+        true => format!(", resumed after {chosen} tokens,"),
+        false => String::new(),
+    };
     Err(Error::internal(format!(
-        "a run of {} steps for {} sequences does not fit a step of {} rows and {} outputs",
+        "a run of {} steps for {} sequences{resumed} does not fit a step of {} rows and {outputs} outputs",
         run.steps,
         run.rows.len(),
         step.tokens.len(),
-        step.outputs.len()
     )))
 }

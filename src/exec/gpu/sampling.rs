@@ -54,7 +54,6 @@ pub(super) struct Sampling {
     /// For each tape, what to run: scores, bins, candidates, pick.
     dispatches: Vec<Vec<Bound>>,
     vocabulary: usize,
-    outputs: usize,
     /// Bind groups refer to them.
     _params: Vec<Buffer>,
 }
@@ -123,12 +122,11 @@ impl Sampling {
             staging,
             dispatches,
             vocabulary,
-            outputs,
             _params: params,
         })
     }
 
-    /// Sends what a run needs; returns how many bytes that took.
+    /// Sends what a run needs, or nothing where it fails; returns how many bytes that took.
     pub fn upload(&self, device: &Device, run: &Run) -> Result<u64> {
         let send = |part: Part, words: &[u32], at: usize| {
             let bytes: &[u8] = bytemuck::cast_slice(words);
@@ -136,19 +134,11 @@ impl Sampling {
             device.queue.write_buffer(self.buffers.of(part), at, bytes);
             bytes.len() as u64
         };
-        if run.rows.len() > self.outputs || !(1..=MOST_STEPS).contains(&run.steps) {
-            return Err(Error::internal(format!(
-                "{} rows and {} steps, allowed: {} and {MOST_STEPS}",
-                run.rows.len(),
-                run.steps,
-                self.outputs
-            )));
-        }
-        let mut sent = send(Part::Rows, &rows(run.rows), 0);
         if run.resume {
-            return Ok(sent);
+            return Ok(send(Part::Rows, &rows(run.rows), 0));
         }
-        sent += send(Part::Plan, &plan(run.sampler)?, 0);
+        let plan = plan(run.sampler)?;
+        let mut sent = send(Part::Rows, &rows(run.rows), 0) + send(Part::Plan, &plan, 0);
         if run.sampler.counts() {
             for (at, row) in run.rows.iter().enumerate() {
                 let counts = counts(row, self.vocabulary);

@@ -1,7 +1,7 @@
 //! Choosing between the ways to run an operation by measuring them on the adapter.
 //!
-//! Each shape is measured once for each adapter, in a few milliseconds; the verdicts live as long as the
-//! program. The choice changes how long a step takes and how it rounds, never what it computes.
+//! Each format, shape and number of rows is measured once for each adapter, in a few milliseconds; the
+//! verdicts live as long as the program. The choice changes how long a step takes and how it rounds, never what it computes.
 
 use std::{
     cell::RefCell,
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{error::Result, tape::StepLayout};
 
-/// What was measured in this program: by adapter, operation and class, the winner and its note.
+/// What was measured in this program: by adapter, operation and rows, the winner and its note.
 static VERDICTS: Mutex<Option<HashMap<String, (&'static str, String)>>> = Mutex::new(None);
 
 /// Rows that a class of many rows is measured with.
@@ -94,12 +94,13 @@ impl Tuner {
         if fit.len() < 2 {
             return Ok(named(fit.first().map_or("", |way| way.name)).unwrap_or(0));
         }
-        let key = format!("{}: {}, from {}", device.name, fit[0].about, class.from);
+        let rows = measurement.rows;
+        let key = format!("{}: {}, {rows} rows", device.name, fit[0].about);
         let known = with_verdicts(|verdicts| verdicts.get(&key).cloned());
         let (winner, note) = match known {
             Some(known) => known,
             None => {
-                let verdict = measurement.winner(&fit, class.from).await?;
+                let verdict = measurement.winner(&fit).await?;
                 with_verdicts(|verdicts| verdicts.insert(key.clone(), verdict.clone()));
                 verdict
             }
@@ -123,7 +124,7 @@ struct Measurement<'a> {
 }
 
 impl Measurement<'_> {
-    async fn winner(&self, ways: &[&Alternative], from: usize) -> Result<(&'static str, String)> {
+    async fn winner(&self, ways: &[&Alternative]) -> Result<(&'static str, String)> {
         self.write_step();
         let mut times = Vec::with_capacity(ways.len());
         for way in ways {
@@ -134,11 +135,11 @@ impl Measurement<'_> {
             .iter()
             .map(|(seconds, name)| format!("{name} {:.2} ms", seconds * 1e3));
         let note = format!(
-            "{}, {from} rows and more: {} ({:.2} ms for {} rows; {})",
+            "{}, {} rows: {} ({:.2} ms; {})",
             ways[0].about,
+            self.rows,
             times[0].1,
             times[0].0 * 1e3,
-            self.rows,
             others.collect::<Vec<_>>().join(", ")
         );
         Ok((times[0].1, note))
@@ -163,7 +164,7 @@ impl Measurement<'_> {
     /// Seconds of one run, the better of two measurements.
     async fn seconds(&self, way: &Alternative) -> Result<f64> {
         let device = self.binder.device;
-        let (bound, _params) = self.binder.sample(self.budget, way).await?;
+        let (bound, _params) = self.binder.probe(self.budget, way).await?;
         let done = Staging::new(device, self.budget, 16, 1).await?;
         let run = async |times: u32| -> Result<f64> {
             let start = Instant::now();

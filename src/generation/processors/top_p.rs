@@ -6,6 +6,10 @@
 use super::{Args, Context, Processor, Scratch, softmax};
 use crate::generation::home::DeviceForm;
 
+/// The least probability to remove that the device can tell from the rounding of its weights, 2⁻³² of the
+/// best token's for each token at most.
+const LEAST_ON_DEVICE: f64 = 1e-4;
+
 /// Keeps the most probable tokens that together have probability `p`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TopP {
@@ -30,7 +34,8 @@ impl Processor for TopP {
     }
 
     fn device(&self) -> Option<DeviceForm> {
-        (self.keep == 1).then_some(DeviceForm::Removable((1.0 - self.p) as f32))
+        let fits = self.keep == 1 && 1.0 - self.p >= LEAST_ON_DEVICE;
+        fits.then_some(DeviceForm::Removable((1.0 - self.p) as f32))
     }
 
     fn process(&self, _: &Context, scores: &mut [f32], scratch: &mut Scratch) {

@@ -81,9 +81,12 @@ impl Lowering<'_> {
         let cache = self.cache;
         let alternative = |name, promising, dispatches: Vec<Dispatch>| Alternative {
             name,
-            about: format!("attention over {} values", cache.head_dim),
+            about: format!(
+                "attention of {} heads of {} values",
+                op.heads, cache.head_dim
+            ),
             promising,
-            sample: dispatches.clone(),
+            probe: dispatches.clone(),
             dispatches,
         };
         let mut alternatives = Vec::new();

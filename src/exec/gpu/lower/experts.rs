@@ -113,9 +113,9 @@ impl Lowering<'_> {
             let dispatches: Vec<_> = dispatches.collect();
             Alternative {
                 name: form.name(),
-                about: format!("experts of {width} × {hidden}"),
+                about: format!("experts of {}", self.placed[op.gate.0].shape()),
                 promising: !(form.barriers() && self.adapter.software),
-                sample: dispatches.clone(),
+                probe: dispatches.clone(),
                 dispatches,
             }
         });

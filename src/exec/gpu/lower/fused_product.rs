@@ -96,9 +96,9 @@ impl Lowering<'_> {
                 let dispatches: Vec<_> = placed.parts.iter().map(|p| dispatch(p, form)).collect();
                 Alternative {
                     name,
-                    about: format!("{} matrices, fused", placed.dtype.name()),
+                    about: format!("{}, fused", placed.shape()),
                     promising: !(*barriers && self.adapter.software),
-                    sample: dispatches[..1].to_vec(),
+                    probe: dispatches[..1].to_vec(),
                     dispatches,
                 }
             });

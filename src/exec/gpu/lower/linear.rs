@@ -37,7 +37,7 @@ struct Product<'a> {
 }
 
 /// Outputs that are measured: enough for every form, few enough for every adapter.
-const SAMPLE_OUTPUTS: usize = 256;
+const PROBE_OUTPUTS: usize = 256;
 
 impl Lowering<'_> {
     pub(super) fn matmul(&self, op: &MatMul) -> Result<Operation> {
@@ -97,14 +97,14 @@ impl Lowering<'_> {
     fn products(&self, products: &[Product]) -> Operation {
         let alternative = |form: MatMulForm| Alternative {
             name: form.name(),
-            about: format!("{} matrices", products[0].weight.dtype.name()),
+            about: products[0].weight.shape(),
             promising: !(form.barriers() && self.adapter.software),
             dispatches: products
                 .iter()
                 .flat_map(|product| self.product(product, form, usize::MAX))
                 .collect(),
-            sample: self
-                .product(&products[0], form, SAMPLE_OUTPUTS)
+            probe: self
+                .product(&products[0], form, PROBE_OUTPUTS)
                 .into_iter()
                 .take(1)
                 .collect(),

@@ -136,9 +136,9 @@ impl Lowering<'_> {
             };
             Alternative {
                 name: form.name,
-                about: format!("normalisation of {} groups", op.groups),
+                about: format!("normalisation of {} groups of {size}", op.groups),
                 promising: !(form.barriers && self.adapter.software),
-                sample: vec![dispatch.clone()],
+                probe: vec![dispatch.clone()],
                 dispatches: vec![dispatch],
             }
         });
@@ -203,7 +203,7 @@ fn only(name: &'static str, rows: Rows, dispatches: Vec<Dispatch>) -> Operation 
                 name,
                 about: String::new(),
                 promising: true,
-                sample: Vec::new(),
+                probe: Vec::new(),
                 dispatches,
             }],
         }],
