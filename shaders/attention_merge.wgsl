@@ -1,4 +1,4 @@
-// Joins the parts that attention_split.wgsl made; an invocation owns one quad of one head of one row.
+// Joins the parts that attention_split.wgsl or attention_rotary.wgsl made; an invocation owns one quad of one head of one row.
 //
 // With a part's sum of weighted values s, total weight t and maximum m, and M the largest m:
 // out = Σ exp(m − M) · s / Σ exp(m − M) · t. A part without positions has t = 0 and weighs nothing.

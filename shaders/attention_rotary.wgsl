@@ -47,18 +47,14 @@ fn key_tile(at: u32, tile: u32) -> mat4x4<f32> {
     if (at == OWN) {
         return own_keys[tile];
     }
-    let i = at + tile * 4u;
-    return mat4x4<f32>(
-        unpack_quad(keys[i]), unpack_quad(keys[i + 1u]), unpack_quad(keys[i + 2u]), unpack_quad(keys[i + 3u]));
+    return cached_key(at, tile);
 }
 
 fn value_tile(at: u32, tile: u32) -> mat4x4<f32> {
     if (at == OWN) {
         return own_values[tile];
     }
-    let i = at + tile * 4u;
-    return mat4x4<f32>(
-        unpack_quad(values[i]), unpack_quad(values[i + 1u]), unpack_quad(values[i + 2u]), unpack_quad(values[i + 3u]));
+    return cached_value(at, tile);
 }
 
 // Quad `i` of the head that begins at quad `start`, rotated by the angles that begin at pair `turn`.

@@ -68,10 +68,10 @@ fn multiply(row: u32, rows: u32, first: u32, end: u32) {
         let block_2 = min(block + 2u, last);
         for (var output = first; output < end; output += 1u) {
             let at = out_rows + output;
-            let sums = vec4<f32>(out[at.x], out[at.y], out[at.z], out[at.w])
-                + chunk_products(output, block, 0u, totals_0)
+            let products = chunk_products(output, block, 0u, totals_0)
                 + chunk_products(output, block_1, 1u, totals_1)
                 + chunk_products(output, block_2, 2u, totals_2);
+            let sums = vec4<f32>(out[at.x], out[at.y], out[at.z], out[at.w]) + early_scale() * products;
             out[at.x] = sums.x;
             out[at.y] = sums.y;
             out[at.z] = sums.z;

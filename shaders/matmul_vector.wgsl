@@ -24,7 +24,7 @@ fn multiply(row: u32, first: u32, end: u32) {
         }
         let totals = chunk_totals();
         for (var output = first; output < end; output += LANES) {
-            out[out_row + output] += chunk_products(output, block, last, totals);
+            out[out_row + output] += early_scale() * chunk_products(output, block, last, totals);
         }
     }
     for (var output = first; output < end; output += LANES) {

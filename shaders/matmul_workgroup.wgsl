@@ -50,7 +50,7 @@ fn main(
     if (lane < OUTPUTS && output + lane <= last && inside) {
         let column = params.first + output + lane;
         let place = row * params.out_stride + column;
-        out[place] = begin(place) + partial[0][lane];
+        out[place] = begin(place) + early_scale() * partial[0][lane];
         finish(column, place);
     }
 }

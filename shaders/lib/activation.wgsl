@@ -1,4 +1,5 @@
-// Functions of one value. Needs `params.activation`, one of the numbers below, and `params.cap`.
+// Functions of one value. Needs `params.activation`, one of the numbers below, `params.cap`, and
+// lib/tanh.wgsl.
 
 const SILU: u32 = 1u;
 const GELU: u32 = 2u;
@@ -6,12 +7,6 @@ const GELU_TANH: u32 = 3u;
 const RELU: u32 = 4u;
 const RELU_SQUARED: u32 = 5u;
 const SOFT_CAP: u32 = 6u; // anything else: the value itself
-
-// tanh, which for large values may be anything in WGSL. NaN stays NaN.
-fn safe_tanh(x: f32) -> f32 {
-    let e = exp(-2.0 * abs(x));
-    return sign(x) * (1.0 - e) / (1.0 + e);
-}
 
 // The error function to 1.5·10⁻⁷ (Abramowitz and Stegun 1964, 7.1.26).
 fn erf(x: f32) -> f32 {

@@ -13,6 +13,19 @@ var<private> sums: array<mat4x4<f32>, 32>;
 var<private> top = vec4<f32>(LOWEST);
 var<private> total: vec4<f32>;
 
+// A tile of the key, or the value, that begins at quad `at` of the cache.
+fn cached_key(at: u32, tile: u32) -> mat4x4<f32> {
+    let i = at + tile * 4u;
+    return mat4x4<f32>(
+        unpack_quad(keys[i]), unpack_quad(keys[i + 1u]), unpack_quad(keys[i + 2u]), unpack_quad(keys[i + 3u]));
+}
+
+fn cached_value(at: u32, tile: u32) -> mat4x4<f32> {
+    let i = at + tile * 4u;
+    return mat4x4<f32>(
+        unpack_quad(values[i]), unpack_quad(values[i + 1u]), unpack_quad(values[i + 2u]), unpack_quad(values[i + 3u]));
+}
+
 fn tile_dot(a: mat4x4<f32>, b: mat4x4<f32>) -> f32 {
     return dot(a[0], b[0]) + dot(a[1], b[1]) + dot(a[2], b[2]) + dot(a[3], b[3]);
 }

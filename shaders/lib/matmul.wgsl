@@ -32,19 +32,23 @@ const GATE_RESIDUAL: u32 = 3u; // out = activate(residual) · y; anything else: 
 
 // What the sum for out[at] begins with.
 fn begin(at: u32) -> f32 {
-    if (params.join == ADD_OUT) {
-        return out[at] / params.scale;
-    }
-    return 0.0;
+    return select(0.0, out[at], params.join == ADD_OUT);
+}
+
+// What products are multiplied by before they are added: `out` is added to as it is, all else scaled once.
+fn early_scale() -> f32 {
+    return select(1.0, params.scale, params.join == ADD_OUT);
 }
 
 // Completes out[at], which holds the whole sum for output `column`.
 fn finish(column: u32, at: u32) {
     var y = out[at];
     if (params.has_bias == 1u) {
-        y += bias[params.bias + column];
+        y += early_scale() * bias[params.bias + column];
     }
-    y *= params.scale;
+    if (params.join != ADD_OUT) {
+        y *= params.scale;
+    }
     if (params.join == ADD_RESIDUAL) {
         y += residual[at];
     } else if (params.join == GATE_RESIDUAL) {

@@ -5,7 +5,7 @@ use decant::{
         Executor, Reference, TapeId,
         gpu::{Forms, Gpu, GpuOptions},
     },
-    ops::{Activation, BufferId, GatedMatMul, MatMul, Norm, Op},
+    ops::{Activation, BufferId, GatedMatMul, MatMul, Norm, Op, WeightId},
     tensor::DType,
 };
 use pollster::block_on;
@@ -41,7 +41,7 @@ pub fn norm(scene: &mut Scene, x: BufferId, name: &str) -> BufferId {
 }
 
 /// A product into a buffer called `name`.
-pub fn matmul(scene: &mut Scene, x: BufferId, weight: decant::ops::WeightId, name: &str) -> MatMul {
+pub fn matmul(scene: &mut Scene, x: BufferId, weight: WeightId, name: &str) -> MatMul {
     let out = scene.buffer(name, scene.weights[weight.0].0.rows);
     MatMul {
         x,
@@ -74,6 +74,7 @@ fn check(gpu: &mut Gpu, product: Product, dtype: DType, rows: usize, shape: [usi
         _ => norm(&mut scene, x, "normed"),
     };
     let weight = scene.random_weight(dtype, outputs, inputs);
+    let mut weights = vec![weight];
     let out = match product {
         Product::Normed | Product::NormedWithExtras => {
             let extras = product == Product::NormedWithExtras;
@@ -89,6 +90,7 @@ fn check(gpu: &mut Gpu, product: Product, dtype: DType, rows: usize, shape: [usi
         }
         Product::Gated | Product::NormedAndGated => {
             let up = scene.random_weight(dtype, outputs, inputs);
+            weights.push(up);
             let out = scene.buffer("out", outputs);
             scene.op(Op::GatedMatMul(GatedMatMul {
                 x: normed,
@@ -114,36 +116,57 @@ fn check(gpu: &mut Gpu, product: Product, dtype: DType, rows: usize, shape: [usi
         let separate = scene.tape.ops.len() as u64 + u64::from(product == Product::Gated);
         assert!(dispatches < separate, "{what}: {dispatches} dispatches");
         let n = reference.read(TapeId(0), normed, rows).await.unwrap();
-        let magnitude = n
-            .chunks(inputs)
-            .map(|row| row.iter().map(|v| f64::from(v.abs())).sum());
-        let allowed = tolerances(product, inputs, outputs, magnitude.collect());
+        let allowed = tolerances(&scene, product, &weights, &n);
         assert_close(&what, &expected, &actual, &allowed);
     });
 }
 
-/// One for each output of each row, from the sums of magnitudes of the normalised rows.
+/// The outputs of products of normalised rows `n` and what they may be off by, row after row.
 ///
 /// A product of `inputs` values rounds as a sum does, with 6 roundings more a term for a dequantised
 /// weight, whose own magnitude is at most 3 (see the tests of matmul). The norm's sum of squares is off by
-/// (inputs + 1) · ε/2, its root by half of that and a few units. Silu of a gate of magnitude g changes by
-/// 1.1 times the gate's error and rounds by (10 + 2g) · ε · g; its result is at most g.
-fn tolerances(product: Product, inputs: usize, outputs: usize, magnitudes: Vec<f64>) -> Vec<f64> {
-    let roundings = (inputs + 7) as f64 + (inputs + 1) as f64 / 2.0 + 12.0;
-    let each = magnitudes.into_iter().map(|magnitude| {
-        let most = 3.0 * magnitude + 1.0;
-        let error = roundings * EPS / 2.0 * most;
-        match product {
-            Product::Normed => error,
-            // A bias of 1 at most, and a cap by exp and two divisions.
-            Product::NormedWithExtras => error + 16.0 * EPS * most,
-            Product::Gated | Product::NormedAndGated => {
-                let gate = 1.1 * error + (10.0 + 2.0 * most) * EPS * most;
-                gate * most + most * error
-            }
-        }
+/// (inputs + 1) · ε/2, its root by half of that and a few units.
+fn products(scene: &Scene, weight: WeightId, n: &[f32]) -> Vec<(f64, f64)> {
+    let dtype = scene.weights[weight.0].0.dtype;
+    let inputs = scene.weights[weight.0].0.columns;
+    let matrix = scene.matrix(weight);
+    let allowed = crate::matmul::tolerances(dtype, n, &matrix, inputs, 0.0);
+    let sums = n.chunks_exact(inputs).flat_map(|n| {
+        let sum = |w: &[f32]| -> f64 {
+            let products = n.iter().zip(w).map(|(&n, &w)| f64::from(n) * f64::from(w));
+            products.sum()
+        };
+        matrix.chunks_exact(inputs).map(sum).collect::<Vec<_>>()
     });
-    each.flat_map(|allowed| vec![allowed; outputs]).collect()
+    // As many roundings more as the norm has, of a sum that has `inputs + 7`.
+    let roundings = (inputs + 7) as f64;
+    let all = roundings + (inputs + 1) as f64 / 2.0 + 12.0;
+    sums.zip(allowed.into_iter().map(|allowed| allowed * all / roundings))
+        .collect()
+}
+
+/// What each output of each row may be off by. Silu of a gate g changes by 1.1 times the gate's error and
+/// rounds by (10 + 2|g|) · ε of itself; what it multiplies, u, has an error of its own.
+fn tolerances(scene: &Scene, product: Product, weights: &[WeightId], n: &[f32]) -> Vec<f64> {
+    let first = products(scene, weights[0], n);
+    match product {
+        Product::Normed => first.into_iter().map(|(_, error)| error).collect(),
+        // A bias of 1 at most, a quarter of the sum, and a cap of 3 by exp and two divisions.
+        Product::NormedWithExtras => {
+            let error = |(y, error): (f64, f64)| error / 4.0 + EPS * (y.abs() + 1.0) + 60.0 * EPS;
+            first.into_iter().map(error).collect()
+        }
+        Product::Gated | Product::NormedAndGated => {
+            let second = products(scene, weights[1], n);
+            let pairs = first.into_iter().zip(second);
+            let error = |((g, of_g), (u, of_u)): ((f64, f64), (f64, f64))| {
+                let silu = (g / (1.0 + (-g).exp())).abs();
+                let gate = 1.1 * of_g + (10.0 + 2.0 * g.abs()) * EPS * silu;
+                gate * (u.abs() + of_u) + (silu + gate) * of_u + EPS * silu * u.abs() + 1e-30
+            };
+            pairs.map(error).collect()
+        }
+    }
 }
 
 const PRODUCTS: [Product; 4] = [
@@ -232,10 +255,11 @@ fn what_is_read_again_is_not_left_out() {
         let mut reference = Reference::new();
         scene.load(&mut reference).await.unwrap();
         scene.load(&mut gpu).await.unwrap();
-        for out in outs {
+        for (out, weight) in outs.into_iter().zip(weights) {
             let expected = scene.run(&reference, &step, out).await.unwrap();
             let actual = scene.run(&gpu, &step, out).await.unwrap();
-            let allowed = tolerances(Product::Normed, 32, 8, vec![32.0; 2]);
+            let n = reference.read(TapeId(0), normed, 2).await.unwrap();
+            let allowed = tolerances(&scene, Product::Normed, &[weight], &n);
             assert_close("two readers", &expected, &actual, &allowed);
         }
         assert_eq!(gpu.counters().dispatches, 2 * 4);

@@ -146,8 +146,10 @@ fn check_block(form: &str, gpu: &mut Gpu, block: &Block) {
 
 /// Normalised rows of 32 values have a sum of squares of at most 32 and weights are at most 0.1, so a
 /// product's terms add up to 3.2 at most, and it is off by `error` as in [`tolerances`]. A score of
-/// `head_dim` products of values up to `q` and `k` is off by both factors' errors, and an entry of an F16
-/// cache by 2⁻¹¹ of itself; weights change by as much as scores, relatively, and their sums round.
+/// `head_dim` products of values up to `q` and `k` is off by both factors' errors. Both sides round what an
+/// F16 cache holds alike, but where an error crosses the middle between two halves: a quarter of the entries
+/// at most, and by 2⁻¹¹ of themselves with either sign. Weights change by as much as scores, relatively, and
+/// their sums round.
 fn block_tolerance(cache: &CacheSpec, positions: usize, [q, k, v]: [f64; 3]) -> f64 {
     let error = (1.5 * HIDDEN as f64 + 24.0) * EPS / 2.0 * 3.3 + 4.0 * EPS * (q + k);
     let half = match cache.dtype {
@@ -155,7 +157,8 @@ fn block_tolerance(cache: &CacheSpec, positions: usize, [q, k, v]: [f64; 3]) -> 
         CacheType::F16 => 2f64.powi(-11),
     };
     let d = cache.head_dim as f64;
-    let score = d * (q * (error + half * k) + k * error) + (d + 8.0) * EPS * d * q * k;
+    let crossed = (d / 4.0).sqrt() * half * q * k;
+    let score = d * (q + k) * error + crossed + (d + 8.0) * EPS * d * q * k;
     2.0 * score * v + error + half * v + (positions as f64 + 16.0) * EPS * v
 }
 

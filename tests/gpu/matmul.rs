@@ -81,7 +81,7 @@ fn check(
     }));
     let matrix = scene.matrix(weight);
     let mut allowed = tolerances(dtype, &x_values, &matrix, inputs, 6.0);
-    // The residual is divided and multiplied by the scale on its way.
+    // Products and bias are multiplied by the scale, the residual is not.
     let factor = f64::from(extras.scale.max(1.0));
     allowed.iter_mut().for_each(|allowed| *allowed *= factor);
     let step = plain_step(rows);
@@ -342,5 +342,34 @@ fn partial_sums_beyond_half_precision() {
             });
             assert_eq!(found, [0.0, 262_144.0].repeat(4), "{form} {}", dtype.name());
         }
+    }
+}
+
+#[test]
+fn what_is_added_to_is_not_rounded_on_the_way() {
+    for form in FORMS {
+        let Some(mut gpu) = shared(only(form)) else {
+            return;
+        };
+        let (rows, outputs) = (5, 40);
+        let mut scene = Scene::new(rows, 4);
+        let x = scene.input("x", 64, &[0.0; 5 * 64]);
+        let weight = scene.random_weight(DType::Q8_0, outputs, 64);
+        let before = scene.random.values(rows * outputs, 1.0);
+        let out = scene.input("out", outputs, &before);
+        scene.op(Op::MatMul(MatMul {
+            x,
+            weight,
+            bias: None,
+            scale: 0.3,
+            activation: None,
+            residual: Some(out),
+            out,
+        }));
+        let found = block_on(async {
+            scene.load(&mut *gpu).await.unwrap();
+            scene.run(&*gpu, &plain_step(rows), out).await.unwrap()
+        });
+        assert_eq!(found, before, "{form}");
     }
 }

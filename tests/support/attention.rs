@@ -9,22 +9,31 @@ use pollster::block_on;
 
 use super::{close::assert_close, scene::Scene};
 
-/// What an output may differ by where values are at most 1 in magnitude and scores of `head_dim`
-/// products at most `head_dim` (scale 1).
+/// What an output may differ by where keys and values are at most 1 in magnitude and queries at most `scale`.
 ///
-/// A score is off by `(head_dim + 1) · ε/2 · head_dim`, which changes its weight by as much, relatively;
-/// the weights and the sum of `positions` products round as sums do, and exp by a few units. Rotated keys
-/// differ by 2ε before they are stored, and where that crosses the middle between two halves, an entry of
-/// an F16 cache differs by 2⁻¹¹ and a score by that times the query's largest value, for which a quarter of
-/// the entries is assumed. A cap makes no score further off, but for 8ε of itself, at most `head_dim`.
-pub fn tolerance(dtype: &CacheType, head_dim: usize, positions: usize) -> f64 {
+/// The magnitudes of a score's `head_dim` products add up to `head_dim · scale / 4` on average, twice that at
+/// most, and it is off by `(head_dim + 1) · ε/2` of that. Rotated keys differ by 2ε before they are stored,
+/// and where that crosses the middle between two halves, an entry of an F16 cache differs by 2⁻¹¹ and a score
+/// by that times the query's largest value, for which a quarter of the entries is assumed. A cap makes no
+/// score further off, but for a few units of what is left of it, as exp does. Weights change by as much as
+/// scores, relatively, and the weights and the sum of `positions` products round as sums do.
+pub fn tolerance(
+    dtype: &CacheType,
+    head_dim: usize,
+    positions: usize,
+    scale: f64,
+    cap: Option<f64>,
+) -> f64 {
     let eps = f64::from(f32::EPSILON);
-    let score = (head_dim as f64 + 1.0) * eps / 2.0 * head_dim as f64 + 8.0 * eps * head_dim as f64;
+    let d = head_dim as f64;
+    let most = scale * d / 2.0;
     let rounding = match dtype {
         CacheType::F32 => 0.0,
-        CacheType::F16 => 2f64.powi(-11) * (head_dim as f64 / 4.0).sqrt(),
+        CacheType::F16 => 2f64.powi(-11) * (d / 4.0).sqrt() * scale,
     };
-    2.0 * (score + rounding) + (positions as f64 + 16.0) * eps
+    let left = cap.map_or(most, |cap| cap.min(most));
+    let score = (d + 1.0) * eps / 2.0 * most + rounding + 8.0 * eps * left;
+    2.0 * score + (positions as f64 + 16.0) * eps
 }
 
 pub struct Case {
@@ -88,7 +97,8 @@ pub fn check(executor: &mut impl Executor, what: &str, case: &Case) {
         out,
     }));
     let tables = shuffled_tables(&mut scene, case);
-    let allowed = case.scale as f64 * tolerance(&cache.dtype, cache.head_dim, longest);
+    let (scale, cap) = (f64::from(case.scale), case.cap.map(f64::from));
+    let allowed = tolerance(&cache.dtype, cache.head_dim, longest, scale, cap);
     block_on(async {
         let mut reference = Reference::new();
         scene.load(&mut reference).await.unwrap();

@@ -12,7 +12,8 @@ pub(super) static MATMUL_FUSED_VECTOR: ByFormat = by_format!(
         "matmul_fused_vector.wgsl",
         "lib/matmul_chunk.wgsl",
         "lib/matmul_fused.wgsl",
-        "lib/activation.wgsl"
+        "lib/activation.wgsl",
+        "lib/tanh.wgsl"
     ],
     [
         read(1),
@@ -41,7 +42,8 @@ pub(super) static MATMUL_FUSED_WORKGROUP: ByFormat = by_format!(
     [
         "matmul_fused_workgroup.wgsl",
         "lib/matmul_fused.wgsl",
-        "lib/activation.wgsl"
+        "lib/activation.wgsl",
+        "lib/tanh.wgsl"
     ],
     [read(1), read(2), read(3), read(5), read(6), write(8)],
     [
@@ -61,7 +63,8 @@ pub(super) static ATTENTION_ROTARY: ByCache = by_cache!(
     [
         "attention_rotary.wgsl",
         "lib/attention_tiles.wgsl",
-        "lib/attention_scores.wgsl"
+        "lib/attention_scores.wgsl",
+        "lib/tanh.wgsl"
     ],
     [read(1), read(2), read(3), write(4), write(5), write(6)],
     ["LANES", "NEIGHBOURS", "GROUP", "TILES"]

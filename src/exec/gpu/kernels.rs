@@ -131,7 +131,8 @@ impl<'a> IntoIterator for &'a ByCache {
     }
 }
 
-/// A kernel for each format from one body, with the bindings `$all` but without scales where there are none.
+/// A kernel for each format from one body, with the bindings `$plain` where the format has no scales and
+/// `$scaled` where it has.
 macro_rules! by_format {
     ($stem:literal, $params:ty, [$($file:literal),*], $plain:expr, $scaled:expr, [$($override:literal),*]) => {
         ByFormat([
@@ -198,7 +199,8 @@ pub(super) static MATMUL_VECTOR: ByFormat = by_format!(
         "matmul_vector.wgsl",
         "lib/matmul_chunk.wgsl",
         "lib/matmul.wgsl",
-        "lib/activation.wgsl"
+        "lib/activation.wgsl",
+        "lib/tanh.wgsl"
     ],
     MATMUL_PLAIN,
     MATMUL,
@@ -207,7 +209,12 @@ pub(super) static MATMUL_VECTOR: ByFormat = by_format!(
 pub(super) static MATMUL_TILE: ByFormat = by_format!(
     "matmul_tile",
     MatMulParams,
-    ["matmul_tile.wgsl", "lib/matmul.wgsl", "lib/activation.wgsl"],
+    [
+        "matmul_tile.wgsl",
+        "lib/matmul.wgsl",
+        "lib/activation.wgsl",
+        "lib/tanh.wgsl"
+    ],
     MATMUL_PLAIN,
     MATMUL,
     ["LANES"]
@@ -218,7 +225,8 @@ pub(super) static MATMUL_WORKGROUP: ByFormat = by_format!(
     [
         "matmul_workgroup.wgsl",
         "lib/matmul.wgsl",
-        "lib/activation.wgsl"
+        "lib/activation.wgsl",
+        "lib/tanh.wgsl"
     ],
     MATMUL_PLAIN,
     MATMUL,
@@ -281,7 +289,12 @@ pub(super) static NORM_WORKGROUP: [Kernel; 2] = [
 pub(super) static EXPERTS: ByFormat = by_format!(
     "experts",
     ExpertsParams,
-    ["experts.wgsl", "lib/experts.wgsl", "lib/activation.wgsl"],
+    [
+        "experts.wgsl",
+        "lib/experts.wgsl",
+        "lib/activation.wgsl",
+        "lib/tanh.wgsl"
+    ],
     MATMUL_PLAIN,
     MATMUL,
     ["LANES"]
@@ -292,7 +305,8 @@ pub(super) static EXPERTS_WORKGROUP: ByFormat = by_format!(
     [
         "experts_workgroup.wgsl",
         "lib/experts.wgsl",
-        "lib/activation.wgsl"
+        "lib/activation.wgsl",
+        "lib/tanh.wgsl"
     ],
     MATMUL_PLAIN,
     MATMUL,
@@ -335,7 +349,8 @@ pub(super) static ATTENTION: ByCache = by_cache!(
     [
         "attention.wgsl",
         "lib/attention.wgsl",
-        "lib/attention_scores.wgsl"
+        "lib/attention_scores.wgsl",
+        "lib/tanh.wgsl"
     ],
     [read(1), read(2), read(3), read(4), write(5)],
     ["LANES"]
@@ -347,7 +362,8 @@ pub(super) static ATTENTION_SPLIT: ByCache = by_cache!(
         "attention_split.wgsl",
         "lib/attention.wgsl",
         "lib/attention_tiles.wgsl",
-        "lib/attention_scores.wgsl"
+        "lib/attention_scores.wgsl",
+        "lib/tanh.wgsl"
     ],
     [read(1), read(2), read(3), read(4), write(5)],
     ["LANES", "GROUP", "TILES"]
