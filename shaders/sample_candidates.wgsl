@@ -1,6 +1,6 @@
-// Lists the tokens of a row that may survive the filters: those of the bins from the best down to the one
-// in which top_k, or else the share of probability that may be removed, or else min_p, is settled. A
-// workgroup owns a slice of a row.
+// Lists the tokens of a row that may survive the filters, or that are reported: those of the bins from the
+// best down to the one in which their number, or else the share of probability that may be removed, or
+// else the least probability, is settled. A workgroup owns a slice of a row.
 //
 // A row's list: how many tokens belong to it, perhaps more than it holds, then the row's whole weight in
 // two words, a word of nothing, and the ids in any order.
@@ -60,7 +60,7 @@ fn main(
     }
 
     // Within its stretch, where is the matter settled?
-    let top_k = plan[TOP_K];
+    let listed = plan[LISTED];
     let removable = bitcast<f32>(plan[REMOVABLE]);
     let total = number(whole);
     var cut = BINS - 1u;
@@ -68,8 +68,8 @@ fn main(
         let at = base + bin * BIN_WORDS;
         count += bins[at];
         weight = add(weight, vec2<u32>(bins[at + 1u], bins[at + 2u]));
-        var settled = top_k > 0u && count >= top_k;
-        if (top_k == 0u && removable >= 0.0) {
+        var settled = listed > 0u && count >= listed;
+        if (listed == 0u && removable >= 0.0) {
             settled = number(subtract(whole, weight)) <= removable * total * 0.9999;
         }
         if (settled) {
@@ -81,9 +81,12 @@ fn main(
     for (var i = 0u; i < LANES; i += 1u) {
         cut = min(cut, lane_cuts[i]);
     }
-    let min_p = bitcast<f32>(plan[MIN_P]);
-    if (top_k == 0u && removable < 0.0 && min_p > 0.0) {
-        cut = bin_of(-log(min_p) + 0.01);
+    var share = bitcast<f32>(plan[MIN_P]);
+    if (share == 0.0) {
+        share = bitcast<f32>(plan[EPSILON]) * total * UNIT;
+    }
+    if (listed == 0u && removable < 0.0 && share > 0.0) {
+        cut = bin_of(max(-log(share), 0.0) + 0.01);
     }
 
     let list = output * (params.most + 4u);

@@ -4,14 +4,17 @@
 // Without filters the best of `partials` is it. With filters the candidates are: those from the top_k-th
 // score up, equal ones included; of these, what remains when probabilities are removed in ascending order
 // of scores, then of ids, while their sum is at most REMOVABLE; of these, what has at least MIN_P of the
-// best token's probability; and of these, the one with the greatest sum of score and noise. A list that is
-// too short for its candidates is replaced by all tokens, so nothing is lost but time.
+// best token's probability; of these, the most typical, or those that are probable enough; and of these, the
+// one with the greatest sum of score and noise. A list that is too short for its candidates is replaced by
+// all tokens, so nothing is lost but time.
+//
+// A result is an id and a fault. Where BEST are reported, the score of the id and the logarithm of the
+// whole weight follow, then the best of what is left with their scores, best first.
 //
 // Scores are compared as whole numbers of the same order (`key_of`). A threshold is found bit by bit: each
 // time all invocations count, and add up what they counted in workgroup memory.
 
 override LANES: u32 = 8u;
-override PARTIALS: u32 = 64u; // partials of a row
 
 @group(0) @binding(1) var<storage, read_write> step: array<u32>;
 @group(0) @binding(2) var<storage, read> plan: array<u32>;
@@ -20,11 +23,15 @@ override PARTIALS: u32 = 64u; // partials of a row
 @group(0) @binding(5) var<storage, read> partials: array<vec4<u32>>;
 @group(0) @binding(6) var<storage, read> candidates: array<u32>;
 @group(0) @binding(7) var<storage, read_write> counts: array<u32>;
-@group(0) @binding(8) var<storage, read_write> results: array<vec2<u32>>;
+@group(0) @binding(8) var<storage, read_write> results: array<u32>;
 
 // Faults, in place of 0: a score that cannot be compared; no token left.
 const INCOMPARABLE: u32 = 1u;
 const NOTHING_LEFT: u32 = 2u;
+
+const NONE: u32 = 0xffffffffu; // an id that is none
+const NOBODY = vec4<u32>(0xff7fffffu, NONE, 0u, 0u); // LOWEST, and no token
+const ANYBODY = vec4<u32>(0x7f7fffffu, 0u, 0u, 0u); // better than every token
 
 var<workgroup> sums: array<vec2<u32>, LANES>;
 var<workgroup> bests: array<vec4<u32>, LANES>;
@@ -33,8 +40,12 @@ var<private> base: u32; // where the row's scores begin
 var<private> list: u32; // where its candidates begin
 var<private> listed: bool; // whether the list holds them all
 var<private> length: u32; // candidates
-var<private> best: f32; // the best score, where there are filters
+var<private> best: f32; // the best score
 var<private> least: u32; // the key that top_k left
+var<private> threshold: vec2<u32>; // the least key that is left, and of that the least id
+var<private> share: f32; // the least probability relative to the best token's
+var<private> surprise: f32; // how much less surprising than the entropy the best token is
+var<private> farthest = -LOWEST; // what surprises may differ from the entropy
 
 fn key_of(score: f32) -> u32 {
     let bits = bitcast<u32>(score);
@@ -137,6 +148,86 @@ fn nucleus(removable: f32) -> vec2<u32> {
     return vec2<u32>(key, select(id, 0u, gone == 0u));
 }
 
+// Whether the filters that were applied so far left a token.
+fn kept(id: u32, score: f32) -> bool {
+    let key = key_of(score);
+    let above = key > threshold.x || (key == threshold.x && id >= threshold.y);
+    let probable = score == best || exp(score - best) >= share;
+    return score > LOWEST && above && probable && abs(best - score - surprise) <= farthest;
+}
+
+// The weight of what is left, or the sum of weights times distances from the best.
+fn kept_weight(times_distance: bool) -> f32 {
+    var weight = vec2<u32>();
+    for (var i = own; i < length; i += LANES) {
+        let id = candidate(i);
+        let score = scores[base + id];
+        if (kept(id, score)) {
+            let distance = best - score;
+            let factor = select(1.0, distance, times_distance);
+            weight = add(weight, vec2<u32>(u32(exp(-distance) * factor * 0x1p31 + 0.5), 0u));
+        }
+    }
+    return number(together(weight));
+}
+
+// Leaves the tokens whose surprise, −ln p, is nearest to the entropy and that have the probability TYPICAL.
+// With weights w and distances d from the best, W = Σ w: −ln p = d + ln W and the entropy is
+// ln W + Σ w · d / W. The greatest distance is found bit by bit: the least that leaves enough.
+fn keep_typical() {
+    let whole = kept_weight(false);
+    surprise = kept_weight(true) / whole;
+    var bits = 0u;
+    for (var bit = 0x40000000u; bit > 0u; bit >>= 1u) {
+        farthest = bitcast<f32>(bits | bit);
+        // What weighs anything is nearer than 64, so that no trial comes to be infinite.
+        if (kept_weight(false) < bitcast<f32>(plan[TYPICAL]) * whole) {
+            bits |= bit;
+        }
+    }
+    farthest = bitcast<f32>(bits + 1u);
+}
+
+// Leaves the tokens of at least the probability EPSILON, then of at least min(ETA, √ETA · e^(−entropy)).
+fn keep_probable() {
+    if (plan[EPSILON] != 0u) {
+        var whole = kept_weight(false);
+        if (plan[TOP_K] == 0u && plan[REMOVABLE] >= 0x80000000u && plan[MIN_P] == 0u) {
+            // Where nothing was removed before, the list is already without what is removed here.
+            whole = number(vec2<u32>(candidates[list + 1u], candidates[list + 2u]));
+        }
+        share = max(share, bitcast<f32>(plan[EPSILON]) * whole * UNIT);
+    }
+    if (plan[ETA] != 0u) {
+        let eta = bitcast<f32>(plan[ETA]);
+        let whole = kept_weight(false);
+        // e^(−entropy) = e^(−Σ w · d / W) / W
+        let falling = sqrt(eta) * exp(-kept_weight(true) / whole);
+        share = max(share, min(eta * whole * UNIT, falling));
+    }
+}
+
+// The best of what is left that is worse than `last`: its score, or that with noise relative to the best, and
+// its id.
+fn best_after(last: vec4<u32>, noisy: bool, row: u32) -> vec4<u32> {
+    var found = NOBODY;
+    for (var i = own; i < length; i += LANES) {
+        let id = candidate(i);
+        let score = scores[base + id];
+        if (kept(id, score)) {
+            var value = score;
+            if (noisy) {
+                value = score - best + noise(id, row);
+            }
+            let next = vec4<u32>(bitcast<u32>(value), id, 0u, 0u);
+            if (better(last, next)) {
+                found = select(found, next, better(next, found));
+            }
+        }
+    }
+    return best_of_all(found);
+}
+
 @compute @workgroup_size(LANES)
 fn main(
     @builtin(workgroup_id) group: vec3<u32>,
@@ -149,9 +240,10 @@ fn main(
     own = lane;
     base = output * params.vocabulary;
     list = output * (params.most + 4u);
+    best = best_score(min(output, step[1] - 1u), lane);
 
     // The best of the partials: score, id, faults.
-    var found = vec4<u32>(bitcast<u32>(LOWEST), 0xffffffffu, 0u, 0u);
+    var found = NOBODY;
     for (var i = lane; i < PARTIALS && inside; i += LANES) {
         let partial = partials[output * PARTIALS + i];
         let bad = found.z | partial.z;
@@ -161,53 +253,69 @@ fn main(
     found = best_of_all(found);
     var token = found.y;
 
-    if (plan[FILTERED] == 1u) {
-        best = bitcast<f32>(found.x);
+    let filtered = plan[FILTERED] == 1u;
+    let noisy = plan[NOISY] == 1u;
+    if (filtered || plan[BEST] > 0u) {
         let count = candidates[list];
         listed = count <= params.most;
         length = select(0u, select(params.vocabulary, count, listed), inside);
+    }
+    if (filtered) {
         least = 0u;
         if (plan[TOP_K] > 0u) {
             least = key_of_top_k(plan[TOP_K]);
         }
-        var threshold = vec2<u32>(least, 0u);
-        let removable = bitcast<f32>(plan[REMOVABLE]);
+        threshold = vec2<u32>(least, 0u);
         if (plan[REMOVABLE] < 0x80000000u) {
-            let cut = nucleus(removable);
+            let cut = nucleus(bitcast<f32>(plan[REMOVABLE]));
             threshold = select(threshold, cut, cut.x >= least);
         }
-        let min_p = bitcast<f32>(plan[MIN_P]);
-        var chosen = vec4<u32>(bitcast<u32>(LOWEST), 0xffffffffu, found.z, 0u);
-        for (var i = lane; i < length; i += LANES) {
-            let id = candidate(i);
-            let score = scores[base + id];
-            let key = key_of(score);
-            let kept = key > threshold.x || (key == threshold.x && id >= threshold.y);
-            let probable = score == best || exp(score - best) >= min_p;
-            if (score > LOWEST && kept && probable) {
-                var value = score - best;
-                if (plan[NOISY] == 1u) {
-                    value += noise(id, row);
-                }
-                let next = vec4<u32>(bitcast<u32>(value), id, found.z, 0u);
-                chosen = select(chosen, next, better(next, chosen));
-            }
+        share = bitcast<f32>(plan[MIN_P]);
+        if (plan[TYPICAL] != 0u) {
+            keep_typical();
         }
-        token = best_of_all(chosen).y;
+        keep_probable();
+        token = best_after(ANYBODY, noisy, row).y;
     }
 
+    let new_tokens = rows[row + NEW_TOKENS];
+    let words = select(2u, 4u + 2u * plan[BEST], plan[BEST] > 0u);
+    let result = ((new_tokens - rows[row + FIRST]) * step[1] + output) * words;
+    if (plan[BEST] > 0u) {
+        var weight = number(vec2<u32>(candidates[list + 1u], candidates[list + 2u]));
+        if (filtered) {
+            weight = kept_weight(false);
+        }
+        var last = ANYBODY;
+        for (var n = 0u; n < plan[BEST]; n += 1u) {
+            last = best_after(last, noisy && plan[SEARCH] == 1u, row);
+            if (inside && lane == 0u) {
+                let id = last.y;
+                results[result + 4u + 2u * n] = id;
+                results[result + 5u + 2u * n] = bitcast<u32>(scores[base + min(id, params.vocabulary - 1u)]);
+            }
+        }
+        if (inside && lane == 0u) {
+            results[result + 2u] = bitcast<u32>(scores[base + min(token, params.vocabulary - 1u)]);
+            results[result + 3u] = bitcast<u32>(best + log(weight * UNIT));
+        }
+    }
     if (inside && lane == 0u) {
         var fault = 0u;
         if (found.z != 0u) {
             fault = INCOMPARABLE;
-        } else if (token == 0xffffffffu) {
+        } else if (token == NONE) {
             fault = NOTHING_LEFT;
         }
         let id = select(0u, token, fault == 0u);
-        let new_tokens = rows[row + NEW_TOKENS];
-        results[(new_tokens - rows[row + FIRST]) * step[1] + output] = vec2<u32>(id, fault);
+        results[result] = id;
+        results[result + 1u] = fault;
+        let known = rows[row + LENGTH];
+        if (known < params.history) {
+            counts[params.past + output * params.history + known] = id;
+        }
         rows[row + NEW_TOKENS] = new_tokens + 1u;
-        rows[row + LENGTH] += 1u;
+        rows[row + LENGTH] = known + 1u;
         step[params.tokens + output] = id;
         step[params.positions + output] += 1u;
         counts[base + id] += 1u;

@@ -2,9 +2,9 @@
 // of a row, neighbouring invocations neighbouring tokens of it.
 //
 // An edit is, in eight words: kind, condition, its number, value, then where its ids and their numbers
-// begin in the plan and how many there are. Lists are in ascending order of ids. Each invocation leaves its
-// best token in `partials`: value, id, and whether a score was not a number that can be compared. The
-// value has noise already where nothing is filtered.
+// begin in the plan, how many there are, and how many ids the condition has. GROW has, in place of numbers,
+// how many tokens do not count. Lists are in ascending order of ids. Each invocation leaves its best token in `partials`: value, id, whether a score was not a number
+// that can be compared, and the best score. The value has noise already where nothing is filtered.
 
 override LANES: u32 = 8u;
 
@@ -25,15 +25,39 @@ const DIVIDE: u32 = 3u;         // score / value
 const ADD: u32 = 4u;            // score + number, for the tokens of a list
 const REMOVE: u32 = 5u;         // the tokens of a list
 const FORCE: u32 = 6u;          // 0 for the tokens of a list, and no others
+const GROW: u32 = 7u;           // score + |score| · (valueᵏ − 1), k the answer's tokens beyond some
+const NO_REPEAT: u32 = 8u;      // the tokens that would complete a sequence, as long as a list, that occurred
 
 // Conditions.
 const NEW_BELOW: u32 = 1u;      // the answer has fewer tokens than the number
 const LENGTH_BELOW: u32 = 2u;   // prompt and answer have fewer
 const NEW_IS: u32 = 3u;
 const LENGTH_IS: u32 = 4u;
-const LAST: u32 = 5u;           // the limit is reached with this token; anything else: always
+const LAST: u32 = 5u;           // the limit is reached with this token
+const BEGINS: u32 = 6u;         // the answer begins; after a prompt of one token, it has as many as the number
+const AFTER: u32 = 7u;          // ids end with those in the plan at the number; anything else: always
 
-fn applies(edit: u32, row: u32) -> bool {
+// Whether `count` ids at `a` are those of the row at `b`.
+fn same_ids(a: u32, b: u32, count: u32) -> bool {
+    for (var i = 0u; i < count; i += 1u) {
+        if (counts[a + i] != counts[b + i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// Whether the ids of a row, which end at `end`, end with the `count` ids of the plan at `list`.
+fn ends_with(list: u32, count: u32, end: u32) -> bool {
+    for (var i = 0u; i < count; i += 1u) {
+        if (plan[list + i] != counts[end - count + i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+fn applies(edit: u32, row: u32, past: u32) -> bool {
     let number = plan[edit + 2u];
     let length = rows[row + LENGTH];
     let new_tokens = rows[row + NEW_TOKENS];
@@ -43,8 +67,22 @@ fn applies(edit: u32, row: u32) -> bool {
         case NEW_IS: { return new_tokens == number; }
         case LENGTH_IS: { return length == number; }
         case LAST: { return length + 1u == rows[row + LIMIT]; }
+        case BEGINS: { return new_tokens == select(0u, number, length - new_tokens <= 1u); }
+        case AFTER: {
+            let count = plan[edit + 7u];
+            return count <= length && ends_with(number, count, past + length);
+        }
         default: { return true; }
     }
+}
+
+// A score that has grown for each token of the answer above `start`.
+fn grown(score: f32, value: f32, start: u32, new_tokens: u32) -> f32 {
+    var factor = 1.0;
+    for (var i = start; i < new_tokens; i += 1u) {
+        factor *= value;
+    }
+    return min(score + abs(score) * min(factor - 1.0, -LOWEST), -LOWEST);
 }
 
 // A score after an edit that is the same for all tokens, but for how often they occurred.
@@ -106,15 +144,17 @@ fn main(
     let start = slice * length;
     let end = min(start + length, params.vocabulary);
     let base = output * params.vocabulary;
+    let past = params.past + output * params.history;
+    let shift = bitcast<f32>(rows[row + SHIFT]);
     for (var id = start + lane; id < end; id += LANES) {
-        scores[base + id] = logits[output * params.stride + id];
+        scores[base + id] = logits[output * params.stride + id] - shift;
     }
     for (var i = slice * LANES + lane; i < BINS * BIN_WORDS; i += params.slices * LANES) {
         bins[output * BINS * BIN_WORDS + i] = 0u;
     }
     for (var i = 0u; i < plan[EDITS]; i += 1u) {
         let edit = HEAD + i * EDIT_WORDS;
-        if (!applies(edit, row)) {
+        if (!applies(edit, row, past)) {
             continue;
         }
         let kind = plan[edit];
@@ -132,14 +172,29 @@ fn main(
         }
         let list = plan[edit + 4u];
         let count = plan[edit + 6u];
+        if (kind == NO_REPEAT) {
+            // Of every sequence of `count` ids, the last is looked at first: it is seldom this invocation's.
+            let length = rows[row + LENGTH];
+            for (var at = count - 1u; at < length; at += 1u) {
+                let id = counts[past + at];
+                if (id >= start && id < end && (id - start) % LANES == lane
+                    && same_ids(past + at + 1u - count, past + length + 1u - count, count - 1u)) {
+                    scores[base + id] = LOWEST;
+                }
+            }
+            continue;
+        }
         for (var at = first_at_least(list, count, start); at < count && plan[list + at] < end; at += 1u) {
             let id = plan[list + at];
             if ((id - start) % LANES != lane) {
                 continue;
             }
             var y = select(LOWEST, 0.0, kind == FORCE);
-            if (kind == ADD && scores[base + id] != LOWEST) {
-                y = scores[base + id] + bitcast<f32>(plan[plan[edit + 5u] + at]);
+            let score = scores[base + id];
+            if (kind == ADD && score != LOWEST) {
+                y = score + bitcast<f32>(plan[plan[edit + 5u] + at]);
+            } else if (kind == GROW && score != LOWEST) {
+                y = grown(score, value, plan[edit + 5u], rows[row + NEW_TOKENS]);
             }
             scores[base + id] = y;
         }
@@ -147,6 +202,7 @@ fn main(
     let noisy = plan[NOISY] == 1u && plan[FILTERED] == 0u;
     var best = LOWEST;
     var best_id = 0xffffffffu;
+    var plain = LOWEST;
     var bad = 0u;
     for (var id = start + lane; id < end; id += LANES) {
         var score = scores[base + id];
@@ -154,6 +210,7 @@ fn main(
         // There is one zero and one way to be removed.
         score = max(select(score, 0.0, score == 0.0), LOWEST);
         scores[base + id] = score;
+        plain = max(plain, score);
         if (noisy && score > LOWEST) {
             score += noise(id, row);
         }
@@ -162,5 +219,6 @@ fn main(
             best_id = id;
         }
     }
-    partials[(output * params.slices + slice) * LANES + lane] = vec4<u32>(bitcast<u32>(best), best_id, bad, 0u);
+    let partial = vec4<u32>(bitcast<u32>(best), best_id, bad, bitcast<u32>(plain));
+    partials[(output * params.slices + slice) * LANES + lane] = partial;
 }

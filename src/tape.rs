@@ -57,7 +57,7 @@ pub struct Step {
     pub positions: Vec<u32>,
     /// The sequence of each row: an index into `tables`.
     pub slots: Vec<u32>,
-    /// The rows whose logits are wanted, ascending.
+    /// The rows whose logits are wanted, ascending; a row may be wanted several times.
     pub outputs: Vec<u32>,
     /// For each sequence, the pages of its positions in order.
     pub tables: Vec<Vec<u32>>,

@@ -9,6 +9,8 @@ struct Params {
     most: u32,          // candidates that a row's list holds
     tokens: u32,        // where tokens begin in the step
     positions: u32,     // where positions begin in the step
+    past: u32,          // where the ids of rows begin, behind the counts
+    history: u32,       // ids that a row may have
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
@@ -16,15 +18,21 @@ struct Params {
 // Below every score that can be chosen.
 const LOWEST: f32 = -3.4028234e38;
 
-// The plan: a head of words, then the edits, eight words each, then lists of ids and numbers.
+// The plan: a head of words, then the edits, eight words each, then lists of ids and numbers. Shares are f32.
 const EDITS: u32 = 0u;          // how many edits there are
 const NOISY: u32 = 1u;          // whether tokens are drawn, 0 or 1
-const FILTERED: u32 = 2u;       // whether any of the next three is used, 0 or 1
+const FILTERED: u32 = 2u;       // whether any filter is used, 0 or 1
 const TOP_K: u32 = 3u;          // tokens to keep, 0 for all
-const REMOVABLE: u32 = 4u;      // the probability that may be removed from below, an f32; negative for none
-const MIN_P: u32 = 5u;          // the least probability relative to the best token's, an f32; perhaps 0
+const REMOVABLE: u32 = 4u;      // the probability that may be removed from below; negative for none
+const MIN_P: u32 = 5u;          // the least probability relative to the best token's; perhaps 0
 const SEED: u32 = 6u;           // two words
-const HEAD: u32 = 8u;
+const BEST: u32 = 8u;           // how many of the best tokens are reported
+const LISTED: u32 = 9u;         // this many of the best tokens are candidates enough, 0: it is not so simple
+const TYPICAL: u32 = 10u;       // the probability that the most typical tokens keep, 0 for all
+const EPSILON: u32 = 11u;       // the least probability, perhaps 0
+const ETA: u32 = 12u;           // the same where it follows the entropy
+const SEARCH: u32 = 13u;        // whether the best are those with noise, 0 or 1
+const HEAD: u32 = 16u;
 const EDIT_WORDS: u32 = 8u;
 
 // A row: who it is, for draws and conditions.
@@ -33,6 +41,7 @@ const NEW_TOKENS: u32 = 1u;     // tokens of the answer so far
 const LENGTH: u32 = 2u;         // tokens of prompt and answer so far
 const LIMIT: u32 = 3u;          // the most tokens that they may come to
 const FIRST: u32 = 4u;          // NEW_TOKENS at the beginning of the run
+const SHIFT: u32 = 5u;          // what is subtracted from logits, an f32
 const ROW_WORDS: u32 = 8u;
 
 // Bins of candidates: by how far a score is below the best, BINS_OF_ONE bins for a distance of 1. A bin
@@ -45,9 +54,11 @@ fn bin_of(distance: f32) -> u32 {
     return u32(min(distance * BINS_OF_ONE, f32(BINS - 1u)));
 }
 
-// exp(−distance) in units of 2⁻³¹, to the nearest: sums of these are the same in every order.
+// Weights, exp(−distance), are whole numbers of this, the nearest: sums of these are the same in every order.
+const UNIT: f32 = 0x1p-31;
+
 fn weight_of(distance: f32) -> u32 {
-    return u32(exp(-distance) * 2147483648.0 + 0.5);
+    return u32(exp(-distance) * 0x1p31 + 0.5);
 }
 
 fn add(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {

@@ -1,7 +1,7 @@
 //! Executors run tapes. This file is the door; behind it are the reference, the CPU and the GPU.
 //!
-//! An executor owns weights, cache and activations. It knows operations and tapes, and nothing of
-//! models, text or sampling.
+//! An executor owns weights, cache and activations. It knows operations and tapes, and how a token is chosen
+//! from scores ([`sample`]); it knows nothing of models, text or what a call is for.
 
 #[cfg(not(target_arch = "wasm32"))]
 mod ceilings;
@@ -20,7 +20,7 @@ pub use ceilings::Ceilings;
 pub use cpu::{Activations, Cpu};
 pub use profile::{KernelTime, Profile};
 pub use reference::Reference;
-use sample::{Choice, Run};
+use sample::{Pick, Run};
 
 use crate::{
     error::{Error, Result},
@@ -133,7 +133,7 @@ pub trait Executor {
         tape: TapeId,
         step: &Step,
         run: &Run,
-    ) -> LocalFuture<'static, Result<Vec<Choice>>> {
+    ) -> LocalFuture<'static, Result<Vec<Pick>>> {
         let _ = (tape, step, run);
         let error = Error::internal("this executor chooses no tokens");
         Box::pin(std::future::ready(Err(error)))

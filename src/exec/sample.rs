@@ -1,10 +1,10 @@
 //! Choosing tokens where the scores are: what an executor needs to know to choose and to go on alone.
 //!
 //! The meaning is that of the host's processors and selection: the edits in their order, then the filters
-//! top_k, top_p and min_p, then the best score, or a draw by Gumbel noise with the same random numbers.
+//! in theirs, then the best score, or a draw by Gumbel noise with the same random numbers.
 
 /// How tokens are chosen, the same for all steps of a call.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Sampler {
     /// What changes scores, in order.
     pub edits: Vec<Edit>,
@@ -14,8 +14,20 @@ pub struct Sampler {
     pub removable: Option<f32>,
     /// The least probability of a token relative to the best one's; 0 keeps all.
     pub min_p: f32,
+    /// The probability that the tokens keep whose surprise is nearest to the entropy; 0 keeps all. Not
+    /// together with the two that follow.
+    pub typical: f32,
+    /// The least probability of a token; 0 keeps all.
+    pub epsilon: f32,
+    /// η of the least probability `min(η, √η · e^(−entropy))`; 0 keeps all.
+    pub eta: f32,
     /// Key of the random numbers; without one the best token is taken.
     pub seed: Option<u64>,
+    /// How many of the best tokens that are left are reported, [`MOST_BEST`] at most.
+    pub best: usize,
+    /// Whether sequences search together: logits become log-probabilities before the edits, and the best
+    /// tokens are those with the greatest sums of score and noise, where there is a seed.
+    pub search: bool,
 }
 
 /// A change of scores.
@@ -44,10 +56,21 @@ pub enum Change {
     Remove(Vec<u32>),
     /// Gives these tokens the score 0 and removes all others.
     Force(Vec<u32>),
+    /// `score + |score| · (factorᵏ − 1)` for these tokens, where the answer has k tokens more than `start`.
+    Grow {
+        /// The tokens.
+        ids: Vec<u32>,
+        /// Tokens of the answer that do not count.
+        start: u32,
+        /// What k is the exponent of.
+        factor: f32,
+    },
+    /// Removes every token that would complete a sequence of this many tokens which occurred; at least 1.
+    NoRepeat(u32),
 }
 
 /// When an edit applies. Lengths are those before the token that is chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum When {
     /// At every step.
     Always,
@@ -61,6 +84,10 @@ pub enum When {
     LengthIs(u32),
     /// For the last token that the limit allows.
     Last,
+    /// For the first token of the answer; after a prompt of one token, for that at this place.
+    Begins(u32),
+    /// Where prompt and answer end with these tokens.
+    After(Vec<u32>),
 }
 
 /// The sequence of one output of a step.
@@ -94,7 +121,20 @@ pub struct Run<'a> {
     pub resume: bool,
 }
 
-/// What was chosen for one output of one step.
+/// What was chosen for one output of one step, and what it was chosen from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pick {
+    /// The choice.
+    pub choice: Choice,
+    /// The best tokens that are left and their scores, best first: as many as are reported, if there are.
+    pub best: Vec<(u32, f32)>,
+    /// The score of the token, where any are reported.
+    pub score: f32,
+    /// `ln Σ exp(score)` over the tokens that are left, where any are reported.
+    pub total: f32,
+}
+
+/// What was chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
     /// A token.
@@ -107,8 +147,34 @@ pub enum Choice {
 
 /// The most steps of a run.
 pub const MOST_STEPS: usize = 64;
+/// The most tokens that are reported of a step.
+pub const MOST_BEST: usize = 64;
+/// Words that all edits of a sampler may take together.
+pub const EDIT_WORDS: usize = 1 << 16;
+
+/// Words of a result that reports `best` tokens.
+pub(super) const fn result_words(best: usize) -> usize {
+    match best {
+        0 => 2,
+        _ => 4 + 2 * best,
+    }
+}
 
 impl Edit {
+    /// Words that it takes, see [`EDIT_WORDS`].
+    pub fn words(&self) -> usize {
+        let listed = match &self.change {
+            Change::Add(biases) => biases.len(),
+            Change::Remove(ids) | Change::Force(ids) | Change::Grow { ids, .. } => ids.len(),
+            _ => 0,
+        };
+        let beginning = match &self.when {
+            When::After(ids) => ids.len(),
+            _ => 0,
+        };
+        8 + 2 * listed + beginning
+    }
+
     /// A change at every step.
     pub fn always(change: Change) -> Self {
         Self {
@@ -118,21 +184,33 @@ impl Edit {
     }
 }
 
-impl Change {
-    /// Tokens that it lists.
-    pub fn listed(&self) -> usize {
-        match self {
-            Self::Add(biases) => biases.len(),
-            Self::Remove(ids) | Self::Force(ids) => ids.len(),
-            _ => 0,
-        }
-    }
-}
-
 impl Sampler {
     /// Whether tokens are filtered after the edits.
     pub fn filters(&self) -> bool {
-        self.top_k > 0 || self.removable.is_some() || self.min_p > 0.0
+        let shares = [self.min_p, self.typical, self.epsilon, self.eta];
+        self.top_k > 0 || self.removable.is_some() || shares.iter().any(|share| *share > 0.0)
+    }
+
+    /// How many of the best tokens are all that a choice and a report need; 0 where it is no number.
+    pub fn needed(&self) -> usize {
+        match (self.filters(), self.search && self.seed.is_some()) {
+            (true, _) => self.top_k,
+            (false, false) => self.best,
+            (false, true) => 0,
+        }
+    }
+
+    /// Bytes of a result: a token and whether there is one; where any are reported, two numbers and the best.
+    pub fn result_bytes(&self) -> usize {
+        4 * result_words(self.best)
+    }
+
+    /// Whether it matters in which order tokens occurred.
+    pub fn follows(&self) -> bool {
+        let follows = |edit: &Edit| {
+            matches!(edit.when, When::After(_)) || matches!(edit.change, Change::NoRepeat(_))
+        };
+        self.edits.iter().any(follows)
     }
 
     /// Whether it matters which tokens occurred.

@@ -39,14 +39,29 @@ pub(super) struct Pending<'a> {
     pub wanted: usize,
     /// The most ids that a step evaluates.
     pub most: usize,
+    /// How many outputs a row takes whose logits are wanted: one for each sequence that goes on from it.
+    pub copies: usize,
+}
+
+/// What is known of the next step of a sequence.
+#[derive(Clone, Copy)]
+struct Waiting {
+    /// Ids that it may evaluate.
+    rows: usize,
+    /// How many of them need no logits.
+    silent: usize,
+    copies: usize,
 }
 
 impl Pending<'_> {
-    /// How many ids a step may evaluate, and how many of them need no logits.
-    fn waiting(&self) -> (usize, usize) {
+    fn waiting(&self) -> Waiting {
         let stored = self.table.length();
-        let waiting = (self.ids.len() - stored).min(self.most);
-        (waiting, self.wanted.saturating_sub(stored).min(waiting))
+        let rows = (self.ids.len() - stored).min(self.most);
+        Waiting {
+            rows,
+            silent: self.wanted.saturating_sub(stored).min(rows),
+            copies: self.copies,
+        }
     }
 }
 
@@ -86,7 +101,9 @@ pub(super) fn pack(
         let start = sequence.table.length();
         for position in start..start + rows {
             if position >= sequence.wanted {
-                step.outputs.push(step.tokens.len() as u32);
+                let row = step.tokens.len() as u32;
+                step.outputs
+                    .extend(std::iter::repeat_n(row, sequence.copies));
             }
             step.tokens.push(sequence.ids[position]);
             step.positions.push(position as u32);
@@ -104,23 +121,26 @@ pub(super) fn pack(
     Ok(TapeId(tape))
 }
 
-/// How many rows of each sequence a step on a tape of `size` takes; `waiting` as
-/// [`Pending::waiting`].
+/// How many rows of each sequence a step on a tape of `size` takes.
 fn rows<'a>(
     size: &'a TapeSize,
     sequences: usize,
-    waiting: impl Iterator<Item = (usize, usize)> + 'a,
+    waiting: impl Iterator<Item = Waiting> + 'a,
 ) -> impl Iterator<Item = usize> + 'a {
     let (mut rows_left, mut outputs_left) = (size.max_rows, size.max_outputs);
     let mut slots_left = sequences;
-    waiting.map(move |(waiting, silent)| {
-        // A row whose logits are wanted needs an output; without one it waits.
+    waiting.map(move |waiting| {
+        let Waiting { silent, copies, .. } = waiting;
+        // A row whose logits are wanted needs its outputs; without them it waits.
         let rows = match slots_left {
             0 => 0,
-            _ => waiting.min(rows_left).min(silent + outputs_left),
+            _ => waiting
+                .rows
+                .min(rows_left)
+                .min(silent + outputs_left / copies),
         };
         rows_left -= rows;
-        outputs_left -= rows.saturating_sub(silent);
+        outputs_left -= rows.saturating_sub(silent) * copies;
         slots_left -= usize::from(rows > 0);
         rows
     })

@@ -205,6 +205,7 @@ impl Engine {
                 table,
                 wanted: 0,
                 most: usize::MAX,
+                copies: 1,
             }];
             let tape = pack(
                 &self.0.capacity,
@@ -280,8 +281,17 @@ impl Shared {
             RunAhead::Host => Err("run_ahead"),
             // Long sequences begin again with other angles, which only the host can see to.
             _ if self.long.is_some() => Err("the angles of long sequences"),
+            _ if plan.tactics.beams.is_none() && plan.tactics.answers > self.outputs() => {
+                Err("num_return_sequences")
+            }
             _ => home::sampler(plan, self.executor()?.samples()),
         })
+    }
+
+    /// The most rows of scores that a step may have.
+    fn outputs(&self) -> usize {
+        let outputs = self.capacity.tapes.iter().map(|tape| tape.max_outputs);
+        outputs.max().unwrap_or(0)
     }
 
     /// Seconds since some fixed moment.

@@ -8,17 +8,16 @@
 //! on from a prompt, and what is chosen from their scores (`group`).
 
 mod ahead;
+mod evaluate;
 mod watch;
 
 use std::{collections::VecDeque, rc::Rc};
 
 use ahead::Ahead;
 pub use ahead::RunAhead;
-use watch::watched;
 
 use super::{
     arguments::Prepared,
-    batch::{Pending, pack},
     callbacks::Callbacks,
     candidates::{Drafter, Speculation},
     config::{Source, Warning},
@@ -31,7 +30,7 @@ use super::{
     stopping::{Criterion, StopReason},
 };
 use crate::{
-    error::{Error, Result},
+    error::Result,
     exec::{Executor, Profile, sample::Sampler},
     tape::Step,
 };
@@ -56,6 +55,8 @@ pub struct Generation {
     callbacks: Option<Rc<dyn Callbacks>>,
     /// What is on the device, where tokens are chosen there.
     ahead: Option<Ahead>,
+    /// How the device lists what beams may go on with, where it does.
+    lister: Option<Sampler>,
     profile: Option<Profile>,
 }
 
@@ -89,8 +90,13 @@ impl Generation {
         plan.warnings.extend(capped(&plan, longest, context));
         let groups = prompts.into_iter().enumerate();
         let groups = groups.map(|(at, prepared)| Group::new(at, prepared, &plan));
+        let (lister, sampler) = match sampler {
+            Some(sampler) if sampler.search => (Some(sampler), None),
+            sampler => (None, sampler),
+        };
         Self {
             ahead: sampler.map(Ahead::new),
+            lister,
             groups: groups.collect(),
             engine,
             plan,
@@ -256,45 +262,6 @@ impl Generation {
         let draft = drafter.draft(start, &self.plan, &mut self.scratch).await?;
         group.propose(draft);
         Ok(())
-    }
-
-    /// One forward pass over ids that are not evaluated; returns how many were of prompts.
-    async fn evaluate(&mut self, executor: &dyn Executor) -> Result<usize> {
-        let mut groups = self.groups.iter_mut();
-        // A pull that was dropped while the caller's functions worked has left nothing to evaluate.
-        if groups.all(|group| group.tracks().all(|track| track.is_evaluated())) {
-            return Ok(0);
-        }
-        let tracks = self.groups.iter_mut().flat_map(Group::tracks);
-        let chunk = self.plan.tactics.prefill_chunk;
-        let pending = tracks.filter_map(|track| track.pending(chunk));
-        let mut pending: Vec<Pending> = pending.collect();
-        let tape = pack(
-            &self.engine.capacity,
-            &mut pending,
-            executor,
-            &mut self.step,
-            &mut self.rows,
-        )?;
-        let (profile, timings) = (self.profile.as_ref(), &mut self.timings);
-        let step = &self.step;
-        let logits = watched(executor, profile, timings, || executor.forward(tape, step));
-        let logits = logits.await?;
-        self.timings.bytes_read += size_of_val(&*logits) as u64;
-        let vocabulary = self.engine.model.vocabulary;
-        let outputs = self.step.outputs.len();
-        if logits.len() != outputs * vocabulary {
-            let found = logits.len();
-            return Err(Error::internal(format!(
-                "{found} logits for {outputs} outputs of {vocabulary}"
-            )));
-        }
-        let mut logits = logits.chunks_exact(vocabulary);
-        let tracks = self.groups.iter_mut().flat_map(Group::tracks);
-        let stored = tracks
-            .zip(&self.rows)
-            .map(|(track, &rows)| track.advance(rows, &mut logits));
-        Ok(stored.sum())
     }
 
     /// Chooses what follows wherever all scores are there; returns how many tokens of answers that makes, of a

@@ -61,6 +61,7 @@ impl Track {
             table: self.table.as_mut()?,
             wanted,
             most: chunk,
+            copies: 1,
         })
     }
 
@@ -139,6 +140,9 @@ pub(super) struct Sequence {
     pub guide: Option<Track>,
     /// How many rows of the main track's logits have been processed.
     pub processed: usize,
+    /// In place of logits: the tokens that a search may go on with and their processed scores, in the order
+    /// of ids, where the device found them.
+    pub listed: Vec<(u32, f32)>,
     /// The answer's text so far.
     pub text: String,
     /// Makes the text; `None` while the sequence does not run, and where nobody reads along.
@@ -162,6 +166,7 @@ impl Sequence {
             main: Track::new(prompt),
             guide: negative_prompt.map(Track::new),
             processed: 0,
+            listed: Vec::new(),
             text: String::new(),
             streamer: None,
             raw: Vec::new(),
@@ -220,6 +225,7 @@ impl Sequence {
             track.logits.clear();
         }
         self.raw.clear();
+        self.listed.clear();
         self.processed = 0;
     }
 
@@ -237,6 +243,7 @@ impl Sequence {
             main: self.main.fork(),
             guide: self.guide.as_ref().map(Track::fork),
             processed: self.processed,
+            listed: self.listed.clone(),
             text: self.text.clone(),
             streamer: self.streamer.clone(),
             raw: self.raw.clone(),

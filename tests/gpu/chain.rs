@@ -4,7 +4,7 @@ use decant::{
     exec::{
         Executor, TapeId,
         gpu::{Gpu, GpuOptions},
-        sample::{Change, Choice, Edit, Row, Run, Sampler, When},
+        sample::{Change, Choice, Edit, Pick, Row, Run, Sampler, When},
     },
     generation::{
         Value,
@@ -89,25 +89,62 @@ impl Chain {
                 steps: count,
                 resume,
             };
-            let choices = block_on(self.gpu.sample(TapeId(0), &step, &run)).unwrap();
-            assert_eq!(choices.len(), count * sequences.len());
-            for (at, choice) in choices.into_iter().enumerate() {
-                found[at % sequences.len()].push(choice);
+            let picks = block_on(self.gpu.sample(TapeId(0), &step, &run)).unwrap();
+            assert_eq!(picks.len(), count * sequences.len());
+            for (at, pick) in picks.into_iter().enumerate() {
+                found[at % sequences.len()].push(pick);
             }
         }
         for ((ids, sequence), found) in sequences.iter().zip(call.numbers()).zip(found) {
             let mut ids = ids.clone();
-            let expected: Vec<Choice> = (0..steps)
-                .map(|_| {
-                    let scores = self.row(*ids.last().unwrap());
-                    let token = call.choose(scores, &ids, sequence);
-                    ids.push(token);
-                    Choice::Token(token)
-                })
-                .collect();
+            let mut expected = Vec::new();
+            for pick in &found {
+                let scores = self.row(*ids.last().unwrap());
+                let (token, scores) = call.choose(scores, &ids, sequence);
+                ids.push(token);
+                expected.push(Choice::Token(token));
+                if call.sampler.best > 0 && pick.choice == Choice::Token(token) {
+                    check_report(what, pick, token, &scores, call.sampler.best);
+                }
+            }
+            let found: Vec<Choice> = found.iter().map(|pick| pick.choice).collect();
             assert_eq!(found, expected, "{what}: sequence {sequence}");
         }
     }
+}
+
+/// Compares what is reported of a choice with the host's processed scores.
+///
+/// A score is a few operations on numbers below 32, each of which rounds by 2⁻²⁰ at most. A weight is a whole
+/// number of 2⁻³¹ and its logarithm is off by 2⁻²⁰.
+fn check_report(what: &str, pick: &Pick, token: u32, scores: &[f32], best: usize) {
+    let allowed = 2f64.powi(-17) + scores.len() as f64 * 2f64.powi(-32);
+    let close = |a: f32, b: f64| (f64::from(a) - b).abs() <= allowed;
+    let mut order: Vec<u32> = (0..scores.len() as u32).collect();
+    order.retain(|&id| scores[id as usize] != f32::NEG_INFINITY);
+    order.sort_by(|&a, &b| {
+        scores[b as usize]
+            .total_cmp(&scores[a as usize])
+            .then(a.cmp(&b))
+    });
+    let total = order.iter().map(|&id| f64::from(scores[id as usize]).exp());
+    let total = total.sum::<f64>().ln();
+    order.truncate(best);
+    let found: Vec<u32> = pick.best.iter().map(|&(id, _)| id).collect();
+    assert_eq!(found, order, "{what}");
+    let reported = pick.best.iter().copied().chain([(token, pick.score)]);
+    for (id, score) in reported {
+        let expected = f64::from(scores[id as usize]);
+        assert!(
+            close(score, expected),
+            "{what}: {id} has {score}, not {expected}"
+        );
+    }
+    let found = pick.total;
+    assert!(
+        close(found, total),
+        "{what}: a total of {found}, not {total}"
+    );
 }
 
 /// A call, as both sides see it.
@@ -115,7 +152,7 @@ pub struct Call {
     pub sampler: Sampler,
     /// The same filters by their fields.
     filters: serde_json::Value,
-    prompt_length: usize,
+    pub prompt_length: usize,
     pub limit: usize,
 }
 
@@ -124,10 +161,8 @@ impl Call {
         Self {
             sampler: Sampler {
                 edits,
-                top_k: 0,
-                removable: None,
-                min_p: 0.0,
                 seed,
+                ..Sampler::default()
             },
             filters: serde_json::json!({ "do_sample": true, "top_k": 0 }),
             prompt_length: 2,
@@ -146,23 +181,53 @@ impl Call {
         call
     }
 
+    /// Filters by their fields.
+    pub fn of(seed: u64, fields: &[(&str, f64)]) -> Self {
+        let mut call = Self::new(Vec::new(), Some(seed));
+        for &(name, value) in fields {
+            let sampler = &mut call.sampler;
+            match name {
+                "top_k" => sampler.top_k = value as usize,
+                "top_p" => sampler.removable = Some((1.0 - value) as f32),
+                "min_p" => sampler.min_p = value as f32,
+                "typical_p" => sampler.typical = value as f32,
+                "epsilon_cutoff" => sampler.epsilon = value as f32,
+                "eta_cutoff" => sampler.eta = value as f32,
+                _ => panic!("{name} is no filter"),
+            }
+            call.filters[name] = match name {
+                "top_k" => (value as u64).into(),
+                _ => value.into(),
+            };
+        }
+        call
+    }
+
     /// Numbers of sequences in a call, not in order.
     fn numbers(&self) -> impl Iterator<Item = u32> {
         [7, 0, 3].into_iter()
     }
 
-    /// What the host chooses.
-    fn choose(&self, scores: &[f32], ids: &[u32], sequence: u32) -> u32 {
+    /// What the host chooses, and the scores it chooses from.
+    fn choose(&self, scores: &[f32], ids: &[u32], sequence: u32) -> (u32, Vec<f32>) {
         let new_tokens = ids.len() - self.prompt_length;
         let mut scores = scores.to_vec();
+        if self.sampler.search {
+            let total = scores.iter().map(|&score| f64::from(score).exp());
+            let total = total.sum::<f64>().ln() as f32;
+            scores.iter_mut().for_each(|score| *score -= total);
+        }
         for edit in &self.sampler.edits {
-            let applies = match edit.when {
+            let applies = match &edit.when {
                 When::Always => true,
-                When::NewTokensBelow(count) => new_tokens < count as usize,
-                When::LengthBelow(count) => ids.len() < count as usize,
-                When::NewTokensAre(count) => new_tokens == count as usize,
-                When::LengthIs(count) => ids.len() == count as usize,
+                When::NewTokensBelow(count) => new_tokens < *count as usize,
+                When::LengthBelow(count) => ids.len() < *count as usize,
+                When::NewTokensAre(count) => new_tokens == *count as usize,
+                When::LengthIs(count) => ids.len() == *count as usize,
                 When::Last => ids.len() + 1 == self.limit,
+                When::Begins(place) if self.prompt_length == 1 => new_tokens == *place as usize,
+                When::Begins(_) => new_tokens == 0,
+                When::After(beginning) => ids.ends_with(beginning),
             };
             if applies {
                 apply(&edit.change, &mut scores, ids, self.prompt_length);
@@ -170,7 +235,7 @@ impl Call {
         }
         let Some(seed) = self.sampler.seed else {
             let draw = Draw { sequence, step: 0 };
-            return Selection::Greedy.select(&scores, draw).unwrap();
+            return (Selection::Greedy.select(&scores, draw).unwrap(), scores);
         };
         let config = Value::from(&self.filters);
         let row = processors::Row {
@@ -185,7 +250,7 @@ impl Call {
             step: new_tokens as u32,
         };
         let selection = Selection::Multinomial { seed };
-        selection.select(&scores, draw).unwrap()
+        (selection.select(&scores, draw).unwrap(), scores)
     }
 }
 
@@ -215,6 +280,23 @@ fn apply(change: &Change, scores: &mut [f32], ids: &[u32], prompt_length: usize)
             Change::Remove(list) if listed(list) => *score = f32::NEG_INFINITY,
             Change::Remove(_) => {}
             Change::Force(list) => *score = if listed(list) { 0.0 } else { f32::NEG_INFINITY },
+            Change::Grow { ids, start, factor } if listed(ids) && score.is_finite() => {
+                let beyond = answer.len().saturating_sub(*start as usize) as i32;
+                let growth = f64::from(*factor).powi(beyond) - 1.0;
+                let grown = f64::from(*score) + f64::from(score.abs()) * growth;
+                *score = grown.min(f32::MAX.into()) as f32;
+            }
+            Change::Grow { .. } => {}
+            Change::NoRepeat(size) => {
+                let ngram = [
+                    &ids[(ids.len() + 1).saturating_sub(*size as usize)..],
+                    &[id as u32],
+                ];
+                let ngram = ngram.concat();
+                if ngram.len() == *size as usize && ids.windows(ngram.len()).any(|w| w == ngram) {
+                    *score = f32::NEG_INFINITY;
+                }
+            }
         }
     }
 }

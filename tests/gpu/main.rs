@@ -21,6 +21,7 @@ mod profile;
 mod rotary_store;
 mod route;
 mod sample;
+mod sample_forms;
 mod select_rows;
 mod tape;
 

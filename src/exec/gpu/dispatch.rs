@@ -1,6 +1,6 @@
 //! What lowering produces: operations as dispatches in plain data, and the sizes shared with buffers.
 
-use super::{pipelines::Variant, sampling::Part};
+use super::{pipelines::Variant, sampling::SampleBuffer};
 use crate::ops::{BufferId, CacheSpec, CacheType, Rows};
 
 /// Values for a kernel's overrides.
@@ -88,7 +88,7 @@ pub(super) enum Slot {
     /// Activations that fused operations write together, for few rows.
     Joined,
     /// What choosing tokens needs.
-    Sampling(Part),
+    Sampling(SampleBuffer),
     /// A binding that this dispatch does not read.
     Nothing,
 }

@@ -3,9 +3,11 @@
 //! [`Gpu`] keeps weights in the layout of [`crate::tensor::repack`], dequantises them inside the
 //! kernels, and keeps the key-value cache on the device. In reading order: [`kernels`] lists every
 //! shader; `lower` maps operations to kernels; `placement` splits weights over buffers; `store` holds
-//! weights and cache; `prepared` holds what a tape needs, made once; `readback` brings logits back.
+//! weights and cache; `prepared` holds what a tape needs, made once; `sampling` chooses tokens after a step and
+//! `run` joins such steps; `readback` brings results back.
 //!
-//! A step writes one small buffer and submits once. It makes no buffer, no pipeline and no bind group.
+//! A step writes one small buffer, a run a few words a row beside it, and each submits once. Neither makes a
+//! buffer, a pipeline or a bind group.
 
 mod binder;
 #[cfg(not(target_arch = "wasm32"))]
@@ -25,6 +27,7 @@ mod prepared;
 mod readback;
 mod run;
 mod sample_kernels;
+mod sample_words;
 mod sampling;
 mod store;
 mod tune;
@@ -54,7 +57,7 @@ use self::{
 };
 use super::{
     Allocation, Counters, Executor, ExecutorInfo, LocalFuture, Profile, TapeId,
-    sample::{Choice, Run},
+    sample::{Pick, Run},
 };
 use crate::{
     error::{Error, Result},
@@ -336,7 +339,7 @@ impl Executor for Gpu {
         tape: TapeId,
         step: &Step,
         run: &Run,
-    ) -> LocalFuture<'static, Result<Vec<Choice>>> {
+    ) -> LocalFuture<'static, Result<Vec<Pick>>> {
         self.start_run(tape, step, run)
             .unwrap_or_else(|error| Box::pin(std::future::ready(Err(error))))
     }

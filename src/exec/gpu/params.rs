@@ -91,7 +91,10 @@ params! {
         splits: u32, window: u32, scale: f32, cap: f32,
     }
     /// `lib/sample.wgsl`.
-    SampleParams { vocabulary: u32, stride: u32, slices: u32, most: u32, tokens: u32, positions: u32 }
+    SampleParams {
+        vocabulary: u32, stride: u32, slices: u32, most: u32, tokens: u32, positions: u32, past: u32,
+        history: u32,
+    }
     /// `attention_merge.wgsl`.
     AttentionMergeParams { heads: u32, quads: u32, splits: u32, stride: u32 }
 }

@@ -37,9 +37,9 @@ pub(super) struct Prepared {
     _params: Buffer,
 }
 
-/// What only this tape's dispatches use.
+/// What the dispatches of a tape use beside weights and cache.
 pub(super) struct Buffers {
-    /// The same for all tapes, so that one may go on where another left a token.
+    /// One for all tapes, so that one may go on where another left a token.
     pub step: Rc<Buffer>,
     pub activations: Vec<Buffer>,
     pub scratch: Buffer,

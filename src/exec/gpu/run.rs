@@ -1,11 +1,11 @@
 //! Runs: several steps in one submit, each of which evaluates the token that the one before chose.
 
-use super::{Gpu, prepared, sampling::choices};
+use super::{Gpu, prepared, sample_words};
 use crate::{
     error::{Error, Result},
     exec::{
         LocalFuture, TapeId,
-        sample::{Choice, MOST_STEPS, Run},
+        sample::{MOST_BEST, MOST_STEPS, Pick, Run},
     },
     tape::Step,
 };
@@ -17,7 +17,7 @@ impl Gpu {
         tape: TapeId,
         step: &Step,
         run: &Run,
-    ) -> Result<LocalFuture<'static, Result<Vec<Choice>>>> {
+    ) -> Result<LocalFuture<'static, Result<Vec<Pick>>>> {
         self.device.health.check()?;
         let prepared = self.prepared(tape)?;
         let sampling = self.sampling.as_ref();
@@ -46,7 +46,8 @@ impl Gpu {
             counters.bytes_uploaded += uploaded;
             counters.dispatches += dispatches;
         });
-        let bytes = (run.steps * outputs * 8) as u64;
+        let size = run.sampler.result_bytes();
+        let bytes = (run.steps * outputs * size) as u64;
         let (results, staging) = sampling.results();
         let mut loan = staging.take(&self.device)?;
         encoder.copy_buffer_to_buffer(results, 0, loan.buffer(), 0, bytes);
@@ -58,7 +59,8 @@ impl Gpu {
         // What waits holds nothing of the executor, which may be closed in the meantime.
         let (device, counters) = (self.device.handle(), self.counters.clone());
         Ok(Box::pin(async move {
-            let read = loan.read(&device, submission.clone(), bytes, choices);
+            let picks = |bytes: &[u8]| sample_words::picks(bytes, size);
+            let read = loan.read(&device, submission.clone(), bytes, picks);
             let found = read.await?;
             if let Some(ticks) = ticks {
                 ticks.read(&device, submission).await?;
@@ -88,6 +90,7 @@ fn check_run(step: &Step, run: &Run, page_size: usize, chosen: usize) -> Result<
         });
     let goes_on = run.steps > 1 || run.resume;
     let fits = (1..=MOST_STEPS).contains(&run.steps)
+        && run.sampler.best <= MOST_BEST
         && (!goes_on || (alone && last))
         && (!run.resume || chosen == outputs);
     if fits && run.rows.len() == outputs && outputs > 0 {

@@ -6,8 +6,9 @@ use super::{
 };
 
 /// Every kernel of sampling, in the order in which they run.
-pub(super) fn sample_kernels() -> [&'static Kernel; 4] {
+pub(super) fn sample_kernels() -> [&'static Kernel; 5] {
     [
+        &SAMPLE_NORMALISE,
         &SAMPLE_SCORES,
         &SAMPLE_BINS,
         &SAMPLE_CANDIDATES,
@@ -15,6 +16,14 @@ pub(super) fn sample_kernels() -> [&'static Kernel; 4] {
     ]
 }
 
+pub(super) static SAMPLE_NORMALISE: Kernel = kernel!(
+    "sample_normalise",
+    "",
+    ["sample_normalise.wgsl", "lib/sample.wgsl"],
+    SampleParams,
+    [read(1), read(2), write(3)],
+    ["LANES"]
+);
 pub(super) static SAMPLE_SCORES: Kernel = kernel!(
     "sample_scores",
     "",
@@ -66,6 +75,7 @@ pub(super) static SAMPLE_PICK: Kernel = kernel!(
     [
         "sample_pick.wgsl",
         "lib/sample.wgsl",
+        "lib/sample_best.wgsl",
         "lib/sample_noise.wgsl"
     ],
     SampleParams,

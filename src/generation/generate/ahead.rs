@@ -7,17 +7,16 @@
 
 use std::collections::VecDeque;
 
-use super::{Generation, State, watch::watched};
+use super::{Generation, State, evaluate::Place, watch::watched};
 use crate::{
     error::{Error, Result},
     exec::{
         Executor, LocalFuture, TapeId,
-        sample::{Choice, MOST_STEPS, Run, Sampler},
+        sample::{MOST_STEPS, Pick, Run, Sampler},
     },
     generation::{
-        batch::{Pending, clear, pack},
+        batch::clear,
         group::{Group, Turn},
-        selection,
         sequence::Track,
     },
 };
@@ -43,8 +42,8 @@ const FLIGHTS: usize = 2;
 pub(super) struct Ahead {
     sampler: Sampler,
     flights: VecDeque<Flight>,
-    /// The groups of the last flight, in the order of its outputs.
-    groups: Vec<usize>,
+    /// The sequences of the last flight, in the order of its outputs.
+    sequences: Vec<Place>,
     /// The executor's epoch after it.
     epoch: u64,
     /// Seconds that a step took lately.
@@ -54,8 +53,8 @@ pub(super) struct Ahead {
 }
 
 struct Flight {
-    choices: LocalFuture<'static, Result<Vec<Choice>>>,
-    groups: Vec<usize>,
+    picks: LocalFuture<'static, Result<Vec<Pick>>>,
+    sequences: Vec<Place>,
     steps: usize,
     prompt_rows: usize,
     /// When it was handed over, in seconds.
@@ -67,7 +66,7 @@ impl Ahead {
         Self {
             sampler,
             flights: VecDeque::new(),
-            groups: Vec::new(),
+            sequences: Vec::new(),
             epoch: 0,
             pace: None,
             landed: 0.0,
@@ -106,15 +105,15 @@ impl Generation {
             return Ok((read, 0));
         };
         // A pull that is dropped here finds the flight where it was.
-        let choices = (&mut flight.choices).await;
+        let picks = (&mut flight.picks).await;
         let Some(ahead) = &mut self.ahead else {
             return Ok((read, 0));
         };
         let Some(flight) = ahead.flights.pop_front() else {
             return Ok((read, 0));
         };
-        let choices = choices?;
-        self.timings.bytes_read += (choices.len() * size_of::<[u32; 2]>()) as u64;
+        let picks = picks?;
+        self.timings.bytes_read += (picks.len() * ahead.sampler.result_bytes()) as u64;
         let now = self.engine.now();
         if flight.prompt_rows == 0 {
             let began = flight.launched.max(ahead.landed);
@@ -126,7 +125,7 @@ impl Generation {
             self.timings.steps_wasted += flight.steps as u64;
             return Ok((read + flight.prompt_rows, 0));
         }
-        let chosen = self.land(&flight, &choices)?;
+        let chosen = self.land(&flight, &picks)?;
         Ok((read + flight.prompt_rows, chosen))
     }
 
@@ -165,8 +164,8 @@ impl Generation {
         Ok(None)
     }
 
-    /// Whether every sequence that runs has one token to evaluate, known or still on the device, and a step
-    /// takes them all.
+    /// Whether every sequence that runs has one token to evaluate, known or still on the device, that no other
+    /// goes on from, and a step takes them all.
     fn plain(&mut self, ahead: &Ahead) -> bool {
         let in_flight = ahead.in_flight();
         let running = self.groups.iter_mut().flat_map(Group::tracks);
@@ -175,9 +174,10 @@ impl Generation {
             (track.ids.len() + in_flight).checked_sub(stored)
         };
         let waiting: Vec<Option<usize>> = running.map(waiting).collect();
-        let same = ahead.flights.is_empty() || waiting.len() == ahead.groups.len();
+        let same = ahead.flights.is_empty() || waiting.len() == ahead.sequences.len();
         let one = waiting.iter().all(|waiting| *waiting == Some(1));
-        one && same && self.tape_for(waiting.len()).is_some()
+        let alone = self.groups.iter().all(|group| group.copies() == 1);
+        one && same && alone && self.tape_for(waiting.len()).is_some()
     }
 
     /// The smallest tape that takes a row and an output for each of `sequences` sequences.
@@ -193,12 +193,12 @@ impl Generation {
     /// Hands the next steps of all running sequences to the device, if any may follow.
     fn launch(&mut self, executor: &dyn Executor, ahead: &mut Ahead) -> Result<bool> {
         let in_flight = ahead.in_flight();
-        let running: Vec<usize> = (0..self.groups.len())
-            .filter(|&at| !self.groups[at].is_over())
-            .collect();
-        let left = running.iter().map(|&at| self.groups[at].left());
+        let running = self.running();
+        let left = running
+            .iter()
+            .map(|&(at, place)| self.groups[at].left(place));
         let left = left.min().unwrap_or(0).saturating_sub(in_flight);
-        let known = ahead.groups == running && ahead.epoch == executor.epoch();
+        let known = ahead.sequences == running && ahead.epoch == executor.epoch();
         let Some(tape) = self.tape_for(running.len()) else {
             return Ok(false);
         };
@@ -215,8 +215,8 @@ impl Generation {
         let step = &mut self.step;
         clear(step);
         step.tables.clear();
-        for (slot, &at) in running.iter().enumerate() {
-            let (last, table) = self.groups[at].next_row()?;
+        for (slot, &(at, place)) in running.iter().enumerate() {
+            let (last, table) = self.groups[at].next_row(place)?;
             if let Some(copy) = table.prepare(steps)? {
                 executor.copy_page(copy.from, copy.to)?;
             }
@@ -239,26 +239,18 @@ impl Generation {
         ahead: &mut Ahead,
         read: &mut usize,
     ) -> Result<Option<TapeId>> {
-        let chunk = self.plan.tactics.prefill_chunk;
-        let running: Vec<usize> = (0..self.groups.len())
-            .filter(|&at| !self.groups[at].is_over())
-            .collect();
-        let tracks = self.groups.iter_mut().flat_map(Group::tracks);
-        let mut pending: Vec<Pending> = tracks.filter_map(|track| track.pending(chunk)).collect();
-        let (capacity, step, rows) = (&self.engine.capacity, &mut self.step, &mut self.rows);
-        let tape = pack(capacity, &mut pending, executor, step, rows)?;
-        let mut prompt_rows = 0;
-        let tracks = self.groups.iter_mut().flat_map(Group::tracks);
-        let mut chosen = Vec::new();
-        for ((track, &rows), &at) in tracks.zip(&self.rows).zip(&running) {
-            prompt_rows += track.advance(rows, &mut std::iter::empty());
-            if rows > 0 && track.is_evaluated() {
-                chosen.push(at);
-            }
-        }
-        if chosen.is_empty() {
+        let tape = self.pack(executor, true)?;
+        let completed = self.completed();
+        let prompt_rows = self.store(&mut std::iter::empty());
+        if completed.is_empty() {
             *read += prompt_rows;
             return Ok(Some(tape));
+        }
+        let mut chosen = Vec::new();
+        for (at, place) in completed {
+            let copies = self.groups[at].copies();
+            self.groups[at].branch_out();
+            chosen.extend((place..place + copies).map(|place| (at, place)));
         }
         self.hand_over(executor, ahead, tape, chosen, 1, prompt_rows, false)?;
         Ok(None)
@@ -270,13 +262,15 @@ impl Generation {
         executor: &dyn Executor,
         ahead: &mut Ahead,
         tape: TapeId,
-        groups: Vec<usize>,
+        sequences: Vec<Place>,
         steps: usize,
         prompt_rows: usize,
         resume: bool,
     ) -> Result<()> {
         let in_flight = ahead.in_flight();
-        let rows = groups.iter().map(|&at| self.groups[at].row(in_flight));
+        let rows = sequences
+            .iter()
+            .map(|&(at, place)| self.groups[at].row(place, in_flight));
         let rows: Vec<_> = rows.collect();
         let run = Run {
             sampler: &ahead.sampler,
@@ -286,12 +280,12 @@ impl Generation {
         };
         let (profile, timings, step) = (self.profile.as_ref(), &mut self.timings, &self.step);
         let hand_over = || executor.sample(tape, step, &run);
-        let choices = watched(executor, profile, timings, hand_over);
+        let picks = watched(executor, profile, timings, hand_over);
         ahead.epoch = executor.epoch();
-        ahead.groups.clone_from(&groups);
+        ahead.sequences.clone_from(&sequences);
         ahead.flights.push_back(Flight {
-            choices,
-            groups,
+            picks,
+            sequences,
             steps,
             prompt_rows,
             launched: self.engine.now(),
@@ -300,13 +294,13 @@ impl Generation {
     }
 
     /// Appends what a flight brought to the sequences that still run; returns how many tokens those were.
-    fn land(&mut self, flight: &Flight, choices: &[Choice]) -> Result<usize> {
-        if choices.len() != flight.steps * flight.groups.len() {
+    fn land(&mut self, flight: &Flight, picks: &[Pick]) -> Result<usize> {
+        if picks.len() != flight.steps * flight.sequences.len() {
             return Err(Error::internal(format!(
                 "{} choices of {} steps for {} sequences",
-                choices.len(),
+                picks.len(),
                 flight.steps,
-                flight.groups.len()
+                flight.sequences.len()
             )));
         }
         let seconds = self.seconds();
@@ -321,20 +315,15 @@ impl Generation {
             callbacks: None,
         };
         let mut chosen = 0;
-        for step in choices.chunks(flight.groups.len()) {
+        for step in picks.chunks(flight.sequences.len()) {
             let mut wanted = false;
-            for (choice, &at) in step.iter().zip(&flight.groups) {
+            for (pick, &(at, place)) in step.iter().zip(&flight.sequences) {
                 let group = &mut self.groups[at];
-                if group.is_over() {
+                if group.has_ended(place) {
                     continue;
                 }
                 wanted = true;
-                let token = match choice {
-                    Choice::Token(token) => *token,
-                    Choice::Incomparable => return Err(selection::incomparable()),
-                    Choice::NothingLeft => return Err(selection::nothing_left()),
-                };
-                group.take(token, &mut turn)?;
+                group.take(place, pick, &mut turn)?;
                 chosen += 1;
             }
             turn.timings.steps_wasted += u64::from(!wanted);

@@ -4,7 +4,7 @@ use super::{
     super::{
         engine::Shared,
         output::Event,
-        plan::Plan,
+        plan::{Home, Plan},
         selection::Continuation,
         sequence::{Sequence, Track},
         stopping::StopReason,
@@ -28,8 +28,17 @@ impl Group {
         let row = |beam: usize| &rows[beam.min(rows.len() - 1)];
         let beams = search.settings().beams;
         let going = search.beams();
-        let scores = (0..going).map(|beam| &row(beam).main.logits[..]);
-        let found = search.continuations(scores, self.prompt)?;
+        let beams_going = 0..going;
+        let found = match turn.plan.home {
+            Home::Device => {
+                let lists = beams_going.map(|beam| &row(beam).listed[..]);
+                search.continuations_of(lists, self.prompt)?
+            }
+            Home::Host(_) => {
+                let scores = beams_going.map(|beam| &row(beam).main.logits[..]);
+                search.continuations(scores, self.prompt)?
+            }
+        };
         let mut ends = Vec::with_capacity(found.len());
         for &Continuation { beam, token, .. } in &found {
             let parent = row(beam);

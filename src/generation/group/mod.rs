@@ -4,6 +4,7 @@
 mod ahead;
 mod answer;
 mod beams;
+mod branches;
 mod turn;
 
 pub(super) use answer::{Answer, Found};
@@ -37,6 +38,8 @@ pub(super) struct Group {
     leads_from_last: bool,
     /// How many answers are wanted.
     answers: usize,
+    /// How many sequences go on from the prompt: answers, or beams.
+    branches: usize,
     /// Sequences that run or have ended; before the prompt is evaluated there is one.
     rows: Vec<Sequence>,
     search: Option<BeamSearch<Answer>>,
@@ -67,6 +70,7 @@ impl Group {
             healing,
             leads_from_last,
             answers: plan.tactics.answers,
+            branches: plan.tactics.branches(),
             rows: vec![Sequence::new(prompt, negative_prompt)],
             search: beams.map(|settings| BeamSearch::new(settings, answer)),
             healed: String::new(),
@@ -187,12 +191,10 @@ impl Group {
         if together && !running.all(Sequence::is_evaluated) {
             return Ok(());
         }
-        if !searching && self.rows.len() < self.answers && self.rows[0].is_evaluated() {
-            let forks = (1..self.answers).map(|_| self.rows[0].fork());
-            let forks: Vec<Sequence> = forks.collect();
-            self.rows.extend(forks);
+        if self.rows[0].is_evaluated() {
+            self.branch_out();
         }
-        let first = self.prompt * plan.tactics.branches();
+        let first = self.prompt * self.branches;
         let rows = self.rows.iter().enumerate();
         let complete = rows.filter(|(_, row)| row.is_evaluated());
         let places = complete

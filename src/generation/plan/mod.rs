@@ -59,7 +59,7 @@ pub enum Strategy {
 /// Where a part of the loop runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Home {
-    /// On the device: chosen tokens are read back, several steps at once.
+    /// On the device: chosen tokens are read back, several steps at once, or what beams may go on with.
     Device,
     /// On the host, because of this: scores are read back from the device after each step.
     Host(&'static str),

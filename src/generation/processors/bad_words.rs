@@ -2,6 +2,7 @@
 //! answer cannot be forbidden this way. Source: `NoBadWordsLogitsProcessor`.
 
 use super::{Args, Context, Processor, Scratch, SequenceBias};
+use crate::generation::home::DeviceForm;
 
 /// Removes tokens that would complete a forbidden sequence.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,6 +26,10 @@ impl Processor for BadWords {
 
     fn args(&self) -> Args {
         vec![("bad_words_ids", self.0.sequences())]
+    }
+
+    fn device(&self) -> Option<DeviceForm> {
+        self.0.device()
     }
 
     fn process(&self, context: &Context, scores: &mut [f32], scratch: &mut Scratch) {

@@ -3,6 +3,7 @@
 //! Source: Hewitt et al. 2022; `EpsilonLogitsWarper`, `EtaLogitsWarper`.
 
 use super::{Args, Context, Processor, Scratch, entropy, kth_best, softmax_in_place};
+use crate::generation::home::DeviceForm;
 
 /// Removes improbable tokens.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -41,6 +42,14 @@ impl Processor for Cutoff {
 
     fn args(&self) -> Args {
         vec![(self.name(), self.epsilon.into())]
+    }
+
+    fn device(&self) -> Option<DeviceForm> {
+        let share = self.epsilon as f32;
+        (self.keep == 1).then_some(match self.follows_entropy {
+            false => DeviceForm::Epsilon(share),
+            true => DeviceForm::Eta(share),
+        })
     }
 
     fn process(&self, _: &Context, scores: &mut [f32], scratch: &mut Scratch) {

@@ -2,7 +2,10 @@
 //! in the k-th step. Source: `ExponentialDecayLengthPenalty`.
 
 use super::{Args, Context, Processor, Scratch};
-use crate::generation::value::Value;
+use crate::{
+    exec::sample::{Change, Edit},
+    generation::{home::DeviceForm, value::Value},
+};
 
 /// Favours the end of the answer more and more.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,6 +37,15 @@ impl Processor for ExponentialDecay {
             ("exponential_decay_length_penalty", Value::List(pair)),
             ("eos_token_id", self.eos.as_slice().into()),
         ]
+    }
+
+    fn device(&self) -> Option<DeviceForm> {
+        let change = Change::Grow {
+            ids: self.eos.clone(),
+            start: u32::try_from(self.start).unwrap_or(u32::MAX),
+            factor: self.factor as f32,
+        };
+        Some(DeviceForm::edit(Edit::always(change)))
     }
 
     fn process(&self, context: &Context, scores: &mut [f32], _: &mut Scratch) {

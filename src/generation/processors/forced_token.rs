@@ -47,7 +47,7 @@ impl Processor for ForcedBos {
     }
 
     fn device(&self) -> Option<DeviceForm> {
-        Some(DeviceForm::Edit(Edit {
+        Some(DeviceForm::edit(Edit {
             change: Change::Force(vec![self.id]),
             when: When::LengthIs(1),
         }))
@@ -70,7 +70,7 @@ impl Processor for ForcedEos {
     }
 
     fn device(&self) -> Option<DeviceForm> {
-        Some(DeviceForm::Edit(Edit {
+        Some(DeviceForm::edit(Edit {
             change: Change::Force(self.ids.clone()),
             when: When::Last,
         }))

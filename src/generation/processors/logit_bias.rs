@@ -38,7 +38,7 @@ impl Processor for LogitBias {
     fn device(&self) -> Option<DeviceForm> {
         let biases = self.biases.iter().map(|&(id, bias)| (id, bias as f32));
         let change = Change::Add(biases.collect());
-        Some(DeviceForm::Edit(Edit::always(change)))
+        Some(DeviceForm::edit(Edit::always(change)))
     }
 
     fn process(&self, _: &Context, scores: &mut [f32], _: &mut Scratch) {

@@ -59,7 +59,7 @@ impl Processor for MinLength {
     fn device(&self) -> Option<DeviceForm> {
         // No sequence has as many tokens as a u32 counts.
         let short = |least: usize| u32::try_from(least).unwrap_or(u32::MAX);
-        Some(DeviceForm::Edit(Edit {
+        Some(DeviceForm::edit(Edit {
             change: Change::Remove(self.eos.clone()),
             when: match self.least {
                 Least::Length(least) => When::LengthBelow(short(least)),

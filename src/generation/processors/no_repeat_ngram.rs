@@ -2,6 +2,10 @@
 //! Source: Paulus et al. 2017; `NoRepeatNGramLogitsProcessor`.
 
 use super::{Args, Context, Processor, Scratch};
+use crate::{
+    exec::sample::{Change, Edit},
+    generation::home::DeviceForm,
+};
 
 /// Keeps any `size` tokens in a row from occurring twice in prompt and answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +27,12 @@ impl Processor for NoRepeatNgram {
 
     fn args(&self) -> Args {
         vec![("no_repeat_ngram_size", self.size.into())]
+    }
+
+    fn device(&self) -> Option<DeviceForm> {
+        let size = u32::try_from(self.size).unwrap_or(u32::MAX);
+        let change = Change::NoRepeat(size);
+        Some(DeviceForm::edit(Edit::always(change)))
     }
 
     fn process(&self, context: &Context, scores: &mut [f32], _: &mut Scratch) {

@@ -44,7 +44,7 @@ impl Processor for FrequencyPenalty {
 
     fn device(&self) -> Option<DeviceForm> {
         let change = Change::Frequency(self.penalty as f32);
-        Some(DeviceForm::Edit(Edit::always(change)))
+        Some(DeviceForm::edit(Edit::always(change)))
     }
 
     fn process(&self, context: &Context, scores: &mut [f32], _: &mut Scratch) {
@@ -67,7 +67,7 @@ impl Processor for PresencePenalty {
 
     fn device(&self) -> Option<DeviceForm> {
         let change = Change::Presence(self.penalty as f32);
-        Some(DeviceForm::Edit(Edit::always(change)))
+        Some(DeviceForm::edit(Edit::always(change)))
     }
 
     fn process(&self, context: &Context, scores: &mut [f32], scratch: &mut Scratch) {

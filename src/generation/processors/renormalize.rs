@@ -1,6 +1,7 @@
 //! Renormalisation: scores become log-probabilities. Source: `LogitNormalization`.
 
 use super::{Args, Context, Processor, Scratch, log_softmax};
+use crate::generation::home::DeviceForm;
 
 /// Makes the scores log-probabilities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,6 +14,10 @@ impl Processor for Renormalize {
 
     fn args(&self) -> Args {
         vec![("renormalize_logits", true.into())]
+    }
+
+    fn device(&self) -> Option<DeviceForm> {
+        Some(DeviceForm::Shift)
     }
 
     fn process(&self, _: &Context, scores: &mut [f32], _: &mut Scratch) {

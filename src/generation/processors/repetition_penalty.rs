@@ -31,7 +31,7 @@ impl Processor for RepetitionPenalty {
 
     fn device(&self) -> Option<DeviceForm> {
         let change = Change::Repetition(self.penalty as f32);
-        Some(DeviceForm::Edit(Edit::always(change)))
+        Some(DeviceForm::edit(Edit::always(change)))
     }
 
     fn process(&self, context: &Context, scores: &mut [f32], scratch: &mut Scratch) {

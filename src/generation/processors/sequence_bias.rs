@@ -3,7 +3,10 @@
 //! Source: `SequenceBiasLogitsProcessor`.
 
 use super::{Args, Context, Processor, Scratch};
-use crate::generation::value::Value;
+use crate::{
+    exec::sample::{Change, Edit, When},
+    generation::{home::DeviceForm, value::Value},
+};
 
 /// Makes sequences of tokens more probable (bias above 0) or less (below 0).
 #[derive(Debug, Clone, PartialEq)]
@@ -46,6 +49,25 @@ impl Processor for SequenceBias {
 
     fn args(&self) -> Args {
         vec![("sequence_bias", self.pairs())]
+    }
+
+    fn device(&self) -> Option<DeviceForm> {
+        let edit = |(sequence, bias): &(Vec<u32>, f64)| {
+            let (&last, beginning) = sequence.split_last()?;
+            Some(Edit {
+                change: match *bias as f32 {
+                    f32::NEG_INFINITY => Change::Remove(vec![last]),
+                    bias => Change::Add(vec![(last, bias)]),
+                },
+                when: match beginning {
+                    [] => When::Always,
+                    ids => When::After(ids.to_vec()),
+                },
+            })
+        };
+        Some(DeviceForm::Edits(
+            self.biases.iter().filter_map(edit).collect(),
+        ))
     }
 
     fn process(&self, context: &Context, scores: &mut [f32], _: &mut Scratch) {

@@ -49,7 +49,7 @@ impl Processor for SuppressTokens {
 
     fn device(&self) -> Option<DeviceForm> {
         let change = Change::Remove(self.ids.clone());
-        Some(DeviceForm::Edit(Edit::always(change)))
+        Some(DeviceForm::edit(Edit::always(change)))
     }
 
     fn process(&self, _: &Context, scores: &mut [f32], _: &mut Scratch) {
@@ -69,10 +69,9 @@ impl Processor for BeginSuppressTokens {
     fn device(&self) -> Option<DeviceForm> {
         let edit = Edit {
             change: Change::Remove(self.ids.clone()),
-            when: When::NewTokensAre(0),
+            when: When::Begins(u32::from(self.after_forced_bos)),
         };
-        // Where a token is forced before, it depends on the prompt.
-        (!self.after_forced_bos).then_some(DeviceForm::Edit(edit))
+        Some(DeviceForm::edit(edit))
     }
 
     fn process(&self, context: &Context, scores: &mut [f32], _: &mut Scratch) {

@@ -35,7 +35,7 @@ impl Processor for Temperature {
         // Smaller ones may overflow, which the host mends.
         let fits = self.temperature >= LEAST_ON_DEVICE;
         let change = Change::Temperature(self.temperature as f32);
-        fits.then(|| DeviceForm::Edit(Edit::always(change)))
+        fits.then(|| DeviceForm::edit(Edit::always(change)))
     }
 
     fn process(&self, _: &Context, scores: &mut [f32], _: &mut Scratch) {

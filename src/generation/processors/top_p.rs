@@ -4,11 +4,7 @@
 //! of probabilities is at most `1 − p`; the last `keep` stay. Source: Holtzman et al. 2020.
 
 use super::{Args, Context, Processor, Scratch, softmax};
-use crate::generation::home::DeviceForm;
-
-/// The least probability to remove that the device can tell from the rounding of its weights, 2⁻³² of the
-/// best token's for each token at most.
-const LEAST_ON_DEVICE: f64 = 1e-4;
+use crate::generation::home::{DeviceForm, LEAST_REMOVED};
 
 /// Keeps the most probable tokens that together have probability `p`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -34,7 +30,7 @@ impl Processor for TopP {
     }
 
     fn device(&self) -> Option<DeviceForm> {
-        let fits = self.keep == 1 && 1.0 - self.p >= LEAST_ON_DEVICE;
+        let fits = self.keep == 1 && 1.0 - self.p >= LEAST_REMOVED;
         fits.then_some(DeviceForm::Removable((1.0 - self.p) as f32))
     }
 

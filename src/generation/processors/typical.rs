@@ -2,6 +2,7 @@
 //! them that has a probability. Source: Meister et al. 2022; `TypicalLogitsWarper`.
 
 use super::{Args, Context, Processor, Scratch, entropy, softmax_in_place};
+use crate::generation::home::{DeviceForm, LEAST_REMOVED};
 
 /// Keeps the most typical tokens that together have probability `mass`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,6 +25,11 @@ impl Processor for Typical {
 
     fn args(&self) -> Args {
         vec![("typical_p", self.mass.into())]
+    }
+
+    fn device(&self) -> Option<DeviceForm> {
+        let fits = self.keep == 1 && 1.0 - self.mass >= LEAST_REMOVED;
+        fits.then_some(DeviceForm::Typical(self.mass as f32))
     }
 
     fn process(&self, _: &Context, scores: &mut [f32], scratch: &mut Scratch) {

@@ -7,7 +7,7 @@
 //! `length ^ length_penalty`; the best that do not end go on. Beam sampling draws the continuations
 //! without replacement from the softmax of their scores instead of taking the best.
 
-use super::{super::config::EarlyStopping, Draw, Purpose, check, noisy, nothing_left};
+use super::{super::config::EarlyStopping, Draw, Purpose, check, noise, nothing_left};
 use crate::error::Result;
 
 /// How beam search is done.
@@ -88,35 +88,49 @@ impl<T> BeamSearch<T> {
         rows: impl Iterator<Item = &'a [f32]>,
         sequence: usize,
     ) -> Result<Vec<Continuation>> {
+        let rows: Vec<&[f32]> = rows.collect();
+        rows.iter().try_for_each(|row| check(row))?;
+        let rows = rows.into_iter();
+        self.rank(rows.map(|row| (0..).zip(row.iter().copied())), sequence)
+    }
+
+    /// The same from lists: of each beam the tokens that may be considered, in the order of ids.
+    pub fn continuations_of<'a>(
+        &self,
+        lists: impl Iterator<Item = &'a [(u32, f32)]>,
+        sequence: usize,
+    ) -> Result<Vec<Continuation>> {
+        self.rank(lists.map(|list| list.iter().copied()), sequence)
+    }
+
+    fn rank<I: Iterator<Item = (u32, f32)>>(
+        &self,
+        beams: impl Iterator<Item = I>,
+        sequence: usize,
+    ) -> Result<Vec<Continuation>> {
         let considered = self.settings.considered;
         let mut best: Vec<(f64, Continuation)> = Vec::new();
-        for (beam, (row, running)) in rows.zip(&self.running).enumerate() {
-            check(row)?;
-            let mut consider = |(token, key): (usize, f64)| {
+        for (beam, (tokens, running)) in beams.zip(&self.running).enumerate() {
+            let draw = Draw {
+                sequence: (sequence * self.settings.beams + beam) as u32,
+                step: self.length as u32,
+            };
+            let seed = self.settings.seed;
+            let mut noisy = seed.map(|seed| noise(seed, draw, Purpose::Choice));
+            for (token, score) in tokens {
+                let score = score + running;
+                let key = match &mut noisy {
+                    None => f64::from(score),
+                    Some(noisy) => noisy(token, score),
+                };
                 let full = best.len() == considered;
                 if key == f64::NEG_INFINITY || (full && best.last().is_some_and(|b| b.0 >= key)) {
-                    return;
+                    continue;
                 }
                 let at = best.partition_point(|(other, _)| *other >= key);
-                let continuation = Continuation {
-                    beam,
-                    token: token as u32,
-                    score: row[token] + running,
-                };
+                let continuation = Continuation { beam, token, score };
                 best.insert(at, (key, continuation));
                 best.truncate(considered);
-            };
-            let sums = row.iter().map(|score| score + running);
-            match self.settings.seed {
-                None => sums.map(f64::from).enumerate().for_each(&mut consider),
-                Some(seed) => {
-                    let draw = Draw {
-                        sequence: (sequence * self.settings.beams + beam) as u32,
-                        step: self.length as u32,
-                    };
-                    let keys = noisy(sums, seed, draw, Purpose::Choice);
-                    keys.enumerate().for_each(&mut consider);
-                }
             }
         }
         let mut found: Vec<Continuation> = best.into_iter().map(|(_, found)| found).collect();

@@ -99,28 +99,34 @@ impl Selection {
 
 /// The scores with independent Gumbel noise: the greatest is a draw from their softmax, and the k
 /// greatest are k draws from it without replacement.
-///
-/// `argmax(sᵢ + gᵢ)`, `gᵢ = −ln(−ln uᵢ)`, is distributed as softmax(s) (Gumbel 1954; Maddison et al.
-/// 2014; for k draws Kool et al. 2019). The noise of an id depends on seed, draw, purpose and id only,
-/// so neither the order of evaluation nor what was drawn before matters.
 fn noisy(
     scores: impl Iterator<Item = f32>,
     seed: u64,
     draw: Draw,
     purpose: Purpose,
 ) -> impl Iterator<Item = f64> {
+    let mut noise = noise(seed, draw, purpose);
+    (0..).zip(scores).map(move |(id, score)| noise(id, score))
+}
+
+/// A function of ids and their scores, which adds the noise.
+///
+/// `argmax(sᵢ + gᵢ)`, `gᵢ = −ln(−ln uᵢ)`, is distributed as softmax(s) (Gumbel 1954; Maddison et al.
+/// 2014; for k draws Kool et al. 2019). The noise of an id depends on seed, draw, purpose and id only,
+/// so neither the order of evaluation nor what was drawn before matters.
+fn noise(seed: u64, draw: Draw, purpose: Purpose) -> impl FnMut(u32, f32) -> f64 {
     let mut block = (u32::MAX, [0; 4]);
-    scores.enumerate().map(move |(id, score)| {
+    move |id, score| {
         if score == f32::NEG_INFINITY {
             return f64::NEG_INFINITY;
         }
         // One evaluation of the generator serves four neighbouring ids.
-        let (group, lane) = (id as u32 / 4, id % 4);
+        let (group, lane) = (id / 4, id as usize % 4);
         if block.0 != group {
             block = (group, words(group, seed, draw, purpose));
         }
         f64::from(score) - (-uniform(block.1[lane]).ln()).ln()
-    })
+    }
 }
 
 /// What random numbers are for. Those for different purposes are independent; 1 is the processors'.
