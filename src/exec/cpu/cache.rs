@@ -16,7 +16,7 @@ use half::f16;
 
 use super::{
     formats::ROWS,
-    simd::{finite_halves, halves, store8},
+    simd::{fetch, finite_halves, halves, store8},
 };
 use crate::{
     error::Result,
@@ -139,6 +139,7 @@ impl Store {
             Self::F16 { octets, special } => {
                 numbers.resize(count, [0.0; ROWS]);
                 let octets = &octets[first..first + count];
+                fetch(octets.as_flattened());
                 for (numbers, octet) in numbers.iter_mut().zip(octets) {
                     let wide = if *special {
                         halves(octet)

@@ -117,6 +117,14 @@ impl F32x4 {
     }
 }
 
+/// Reads one byte of each line of memory, so that all lines come at once: a kernel that reads them one by one
+/// waits for each where the machine does not see what comes next.
+#[inline(always)]
+pub fn fetch(bytes: &[u8]) {
+    let (lines, _) = bytes.as_chunks::<64>();
+    std::hint::black_box(lines.iter().fold(0, |all, line| all ^ line[0]));
+}
+
 /// The two halves of eight numbers.
 #[inline(always)]
 pub fn load8(from: &[f32; 8]) -> [F32x4; 2] {
@@ -126,9 +134,8 @@ pub fn load8(from: &[f32; 8]) -> [F32x4; 2] {
 
 /// Writes two vectors as eight numbers.
 #[inline(always)]
-pub fn store8([low, high]: [F32x4; 2], to: &mut [f32; 8]) {
-    let ([a, b, c, d], [e, f, g, h]) = (low.lanes(), high.lanes());
-    *to = [a, b, c, d, e, f, g, h];
+pub fn store8(halves: [F32x4; 2], to: &mut [f32; 8]) {
+    *to = bytemuck::cast(halves.map(F32x4::lanes));
 }
 
 /// Eight halves (IEEE, little-endian) as numbers; infinities and NaN stay what they are.
@@ -148,11 +155,8 @@ pub fn halves(from: &[u8; 16]) -> [F32x4; 2] {
 #[inline(always)]
 pub fn finite_halves(from: &[u8; 16]) -> [F32x4; 2] {
     Bytes::load(from).words().map(|word| {
-        // Sign and the rest apart: the exponent's bias differs by 112, which a product mends.
-        let sign_and_rest = word
-            .shl(16)
-            .shr(3)
-            .and(I32x4::splat(0x8fff_ffff_u32 as i32));
+        // The sign is in all bits above the rest; the exponent's bias differs by 112, which a product mends.
+        let sign_and_rest = word.shl(13).and(I32x4::splat(0x8fff_ffff_u32 as i32));
         sign_and_rest.as_f32() * F32x4::splat(f32::from_bits((112 + 127) << 23))
     })
 }

@@ -129,12 +129,6 @@ impl I32x4 {
         Self(self.0.map(|v| v << bits))
     }
 
-    /// Shifted to the right, with the sign.
-    #[inline(always)]
-    pub fn shr(self, bits: u32) -> Self {
-        Self(self.0.map(|v| v >> bits))
-    }
-
     /// For each lane the sum of the products of its two 16-bit words with the two of `factors`, all with signs.
     #[inline(always)]
     pub fn dot_pairs(self, factors: u32) -> Self {
@@ -189,13 +183,13 @@ impl Bytes {
         })
     }
 
-    /// The eight little-endian 16-bit words, widened.
+    /// The eight little-endian 16-bit words, widened with their signs.
     #[inline(always)]
     pub fn words(self) -> [I32x4; 2] {
         [0, 4].map(|first| {
             I32x4(std::array::from_fn(|i| {
                 let at = 2 * (first + i);
-                i32::from(u16::from_le_bytes([self.0[at], self.0[at + 1]]))
+                i32::from(i16::from_le_bytes([self.0[at], self.0[at + 1]]))
             }))
         })
     }

@@ -1,4 +1,6 @@
 //! Vectors as WebAssembly's, with relaxed instructions where the build has them.
+//!
+//! Arrays are cast to vectors and back as a whole: put together lane by lane they become four stores of a lane.
 
 use core::arch::wasm32::*;
 
@@ -24,18 +26,13 @@ impl F32x4 {
     /// Reads from memory.
     #[inline(always)]
     pub fn load(from: &[f32; 4]) -> Self {
-        Self(f32x4(from[0], from[1], from[2], from[3]))
+        Self(bytemuck::cast(*from))
     }
 
     /// The four numbers.
     #[inline(always)]
     pub fn lanes(self) -> [f32; 4] {
-        [
-            f32x4_extract_lane::<0>(self.0),
-            f32x4_extract_lane::<1>(self.0),
-            f32x4_extract_lane::<2>(self.0),
-            f32x4_extract_lane::<3>(self.0),
-        ]
+        bytemuck::cast(self.0)
     }
 
     #[inline(always)]
@@ -96,12 +93,7 @@ impl I32x4 {
     /// The four numbers.
     #[inline(always)]
     pub fn lanes(self) -> [i32; 4] {
-        [
-            i32x4_extract_lane::<0>(self.0),
-            i32x4_extract_lane::<1>(self.0),
-            i32x4_extract_lane::<2>(self.0),
-            i32x4_extract_lane::<3>(self.0),
-        ]
+        bytemuck::cast(self.0)
     }
 
     /// The sum, which wraps.
@@ -132,12 +124,6 @@ impl I32x4 {
     #[inline(always)]
     pub fn shl(self, bits: u32) -> Self {
         Self(i32x4_shl(self.0, bits))
-    }
-
-    /// Shifted to the right, with the sign.
-    #[inline(always)]
-    pub fn shr(self, bits: u32) -> Self {
-        Self(i32x4_shr(self.0, bits))
     }
 
     /// As f32.
@@ -171,8 +157,7 @@ impl Bytes {
     /// Reads from memory.
     #[inline(always)]
     pub fn load(from: &[u8; 16]) -> Self {
-        let bits = u128::from_le_bytes(*from);
-        Self(u64x2(bits as u64, (bits >> 64) as u64))
+        Self(bytemuck::cast(*from))
     }
 
     /// The low half of each byte.
@@ -197,12 +182,12 @@ impl Bytes {
         ]
     }
 
-    /// The eight little-endian 16-bit words, widened.
+    /// The eight little-endian 16-bit words, widened with their signs.
     #[inline(always)]
     pub fn words(self) -> [I32x4; 2] {
         [
-            I32x4(i32x4_extend_low_u16x8(self.0)),
-            I32x4(i32x4_extend_high_u16x8(self.0)),
+            I32x4(i32x4_extend_low_i16x8(self.0)),
+            I32x4(i32x4_extend_high_i16x8(self.0)),
         ]
     }
 
