@@ -4,7 +4,7 @@ use half::{bf16, f16};
 
 use super::{
     DType,
-    levels::{self, FP4, IQ4, MOST},
+    parts::{GROUP, Parts},
 };
 
 /// Writes the values of `blocks` (whole blocks of `dtype`, as in a file) to `values`.
@@ -41,69 +41,14 @@ pub fn dequantise(dtype: DType, blocks: &[u8], values: &mut [f32]) {
 
 /// The formats whose values are levels.
 fn by_levels(dtype: DType, block: &[u8], out: &mut [f32]) {
-    let mut levels = [0; MOST];
-    levels::levels(dtype, block, &mut levels);
-    let mut each = |value: &dyn Fn(usize, u8) -> f32| {
-        for (i, (out, &level)) in out.iter_mut().zip(&levels).enumerate() {
-            *out = value(i, level);
-        }
-    };
-    let first = || half_at(block, 0);
-    let second = || half_at(block, 2);
-    match dtype {
-        DType::F32 | DType::F16 | DType::BF16 | DType::Q8_0 => {}
-        DType::Q4_0 => {
-            let scale = first();
-            each(&|_, level| scale * (f32::from(level) - 8.0));
-        }
-        DType::Q5_0 => {
-            let scale = first();
-            each(&|_, level| scale * (f32::from(level) - 16.0));
-        }
-        DType::Q4_1 | DType::Q5_1 => {
-            let (scale, minimum) = (first(), second());
-            each(&|_, level| scale * f32::from(level) + minimum);
-        }
-        DType::IQ4_NL => {
-            let scale = first();
-            each(&|_, level| scale * f32::from(IQ4[usize::from(level)]));
-        }
-        DType::MXFP4 => {
-            let scale = levels::scale_of_mxfp4(block[0]);
-            each(&|_, level| scale * f32::from(FP4[usize::from(level)]));
-        }
-        DType::Q2_K => {
-            let (scale, minimum) = (half_at(block, 80), half_at(block, 82));
-            each(&|i, level| {
-                let byte = block[i / 16];
-                let low = minimum * f32::from(byte >> 4);
-                scale * f32::from(byte & 15) * f32::from(level) - low
-            });
-        }
-        DType::Q4_K | DType::Q5_K => {
-            let (scale, minimum) = (first(), second());
-            let factors = levels::scales_and_minima(&block[4..16]);
-            each(&|i, level| {
-                let [factor, low] = factors[i / 32].map(f32::from);
-                scale * factor * f32::from(level) - minimum * low
-            });
-        }
-        DType::Q3_K => {
-            let (scale, factors) = (half_at(block, 108), levels::scales_of_q3(&block[96..108]));
-            each(&|i, level| scale * f32::from(factors[i / 16]) * (f32::from(level) - 4.0));
-        }
-        DType::Q6_K => {
-            let scale = half_at(block, 208);
-            each(&|i, level| {
-                scale * f32::from(block[192 + i / 16] as i8) * (f32::from(level) - 32.0)
-            });
-        }
-        DType::IQ4_XS => {
-            let (scale, factors) = (first(), levels::scales_of_iq4_xs(&block[2..8]));
-            each(&|i, level| {
-                scale * f32::from(factors[i / 32]) * f32::from(IQ4[usize::from(level)])
-            });
-        }
+    let parts = Parts::new(dtype, block);
+    for (i, (out, &level)) in out.iter_mut().zip(&parts.levels).enumerate() {
+        let (scale, minimum) = (parts.scales[i / GROUP], parts.minima[i / GROUP]);
+        *out = match parts.table {
+            Some(table) => scale * f32::from(table[usize::from(level)]),
+            None if parts.offset > 0 => scale * (f32::from(level) - f32::from(parts.offset)),
+            None => scale * f32::from(level) + minimum,
+        };
     }
 }
 

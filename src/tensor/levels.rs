@@ -96,7 +96,7 @@ pub(super) fn scale_of_mxfp4(byte: u8) -> f32 {
 }
 
 /// What the nibbles of IQ4_NL and IQ4_XS stand for.
-pub(super) const IQ4: [i8; 16] = [
+pub const IQ4: [i8; 16] = [
     -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113,
 ];
 

@@ -7,10 +7,13 @@
 
 mod dequantise;
 mod levels;
+mod parts;
 mod quantise;
 mod repack;
 
 pub use dequantise::dequantise;
+pub use levels::IQ4;
+pub use parts::{GROUP, Parts};
 pub use quantise::quantise;
 pub use repack::{Packed, packed_len, repack};
 

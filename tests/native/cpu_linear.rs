@@ -33,8 +33,8 @@ enum Residual {
     Other,
 }
 
-/// Formats whose kernels take quantised activations.
-const QUANTISED: [DType; 3] = [DType::Q8_0, DType::Q4_0, DType::Q4_1];
+/// Formats that meet activations of 8 bits.
+const EIGHTS: [DType; 3] = [DType::Q4_0, DType::Q4_1, DType::Q4_K];
 
 const ALL: [Activations; 3] = [Activations::F32, Activations::Q16, Activations::Q8];
 
@@ -56,12 +56,12 @@ fn plain(dtype: DType, rows: usize, inputs: usize, outputs: usize) -> [Case; 3] 
 /// `max / most`.
 fn seen(case: Case, x: &[f32]) -> Vec<f32> {
     // A single row is kept as numbers.
-    let kept = case.outputs == 1 || !QUANTISED.contains(&case.dtype);
+    let kept = case.outputs == 1 || case.dtype.block_len() == 1;
     let most = match case.activations {
         _ if kept => return x.to_vec(),
         Activations::F32 => return x.to_vec(),
-        Activations::Q16 => 32_639.0,
-        Activations::Q8 => 127.0,
+        Activations::Q8 if EIGHTS.contains(&case.dtype) => 127.0,
+        Activations::Q8 | Activations::Q16 => 32_639.0,
     };
     let blocks = x.chunks_exact(32).flat_map(|block| {
         let largest = block.iter().fold(0f32, |most, v| most.max(v.abs()));

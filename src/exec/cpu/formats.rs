@@ -1,23 +1,26 @@
 //! Weight formats as the kernels read them: eight rows side by side.
 //!
 //! Eight rows (an *octet*) are stored together, so that a vector holds the same place of four of them and
-//! their sums need no adding across. Four bytes of a row stay together, as in the file:
+//! their sums need no adding across. Four bytes of a row stay together. For each 32 columns of an octet:
 //!
-//! | dtype | values of an octet | bytes of an octet |
+//! | dtype | values | bytes |
 //! |---|---|---|
 //! | F32 | for each column the 8 rows' | none |
 //! | F16, BF16 | none | for each column the 8 rows' |
-//! | Q8_0 | for each block 8 scales | for each block 8 words of 4 columns, each of 8 rows; bytes are offset by 128 |
-//! | Q4_0 | for each block 8 scales | for each block 4 words of 4 bytes of nibbles, each of 8 rows |
-//! | Q4_1 | for each block 8 scales, 8 minima | the same |
+//! | Q8_0 | 8 scales | 8 words of 4 columns, each of 8 rows; bytes are offset by 128 |
+//! | Q4_0 | 8 scales | 4 words of 4 bytes of nibbles, each of 8 rows |
+//! | IQ4_NL, IQ4_XS | 8 scales | the same |
+//! | Q4_1, Q4_K | 8 scales, 8 minima | the same |
+//! | Q2_K, Q3_K | 8 scales for each 16 columns, 8 minima for each | the same |
+//! | Q5_0, Q5_1, Q5_K, MXFP4 | 8 scales, 8 minima | the same, and a word of 4 bytes with the fifth bits |
+//! | Q6_K | 8 scales for each 16 columns | the same, and two words with two more bits |
 //!
-//! Scales are widened to f32. A format that is not in this table is stored as in the file, see
-//! [`Weight`](super::weight::Weight).
-
-use half::f16;
+//! Scales are f32, with what they are made of multiplied. A nibble of bytes `4q..4q + 4` is of column `4q…` if it is
+//! low and of column `16 + 4q…` if it is high; higher bits of the same columns stand in the word's bits from `q`
+//! and from `4 + q` on, of two from `2q` on in a word each.
 
 use super::simd::{Bytes, Quad};
-use crate::tensor::DType;
+use crate::tensor::{DType, GROUP, IQ4, Parts};
 
 /// Rows that are stored together.
 pub const ROWS: usize = 8;
@@ -33,48 +36,88 @@ pub struct Layout {
     pub bytes: usize,
 }
 
-/// The layout of a dtype that has one.
-pub const fn layout(dtype: DType) -> Option<Layout> {
+/// The layout of a dtype.
+pub const fn layout(dtype: DType) -> Layout {
     let (values, bytes) = match dtype {
-        DType::F32 => (ROWS, 0),
-        DType::F16 | DType::BF16 => (0, 2 * ROWS),
-        DType::Q8_0 => (ROWS, 32 * ROWS),
-        DType::Q4_0 => (ROWS, 16 * ROWS),
-        DType::Q4_1 => (2 * ROWS, 16 * ROWS),
-        _ => return None,
+        DType::F32 => return plain(ROWS, 0),
+        DType::F16 | DType::BF16 => return plain(0, 2 * ROWS),
+        DType::Q8_0 => (1, 32),
+        DType::Q4_0 | DType::IQ4_NL | DType::IQ4_XS => (1, 16),
+        DType::Q4_1 | DType::Q4_K => (2, 16),
+        DType::Q2_K | DType::Q3_K => (4, 16),
+        DType::Q5_0 | DType::Q5_1 | DType::Q5_K | DType::MXFP4 => (2, 20),
+        DType::Q6_K => (2, 24),
     };
-    Some(Layout { values, bytes })
+    let groups = dtype.block_len() / BLOCK;
+    plain(values * ROWS * groups, bytes * ROWS * groups)
+}
+
+const fn plain(values: usize, bytes: usize) -> Layout {
+    Layout { values, bytes }
 }
 
 /// Writes a block as in a file into its place among those of an octet: `values` and `bytes` are the block's
 /// share of the octet, `lane` is the row in it.
 pub fn interleave(dtype: DType, block: &[u8], lane: usize, values: &mut [f32], bytes: &mut [u8]) {
-    let half = |at: usize| f16::from_le_bytes([block[at], block[at + 1]]).to_f32();
-    let mut words = |quants: &[u8], flip: u8| {
-        let words = bytes.chunks_exact_mut(4 * ROWS).zip(quants.chunks_exact(4));
-        for (to, from) in words {
-            for (to, from) in to[4 * lane..4 * lane + 4].iter_mut().zip(from) {
-                *to = from ^ flip;
-            }
-        }
-    };
     match dtype {
         DType::F32 => values[lane] = f32::from_le_bytes([block[0], block[1], block[2], block[3]]),
         DType::F16 | DType::BF16 => bytes[2 * lane..2 * lane + 2].copy_from_slice(block),
         DType::Q8_0 => {
-            values[lane] = half(0);
-            words(&block[2..], 0x80);
+            values[lane] = half::f16::from_le_bytes([block[0], block[1]]).to_f32();
+            for (i, quant) in block[2..].iter().enumerate() {
+                bytes[place(i / 4, lane) + i % 4] = quant ^ 0x80;
+            }
         }
-        DType::Q4_0 => {
-            values[lane] = half(0);
-            words(&block[2..], 0);
+        _ => levels(dtype, &Parts::new(dtype, block), lane, values, bytes),
+    }
+}
+
+/// The first byte of a row in a word of an octet.
+fn place(word: usize, lane: usize) -> usize {
+    4 * (word * ROWS + lane)
+}
+
+fn levels(dtype: DType, parts: &Parts, lane: usize, values: &mut [f32], bytes: &mut [u8]) {
+    let groups = dtype.block_len() / BLOCK;
+    let each = values.chunks_exact_mut(values.len() / groups);
+    let each = each.zip(bytes.chunks_exact_mut(bytes.len() / groups));
+    for (group, (values, bytes)) in each.enumerate() {
+        let level = |column: usize| parts.levels[group * BLOCK + column];
+        let (rows, _) = values.as_chunks_mut::<ROWS>();
+        let (scales, minima) = rows.split_at_mut(match dtype {
+            DType::Q2_K | DType::Q3_K | DType::Q6_K => 2,
+            _ => 1,
+        });
+        for (i, scale) in scales.iter_mut().enumerate() {
+            scale[lane] = parts.scales[group * BLOCK / GROUP + i];
         }
-        DType::Q4_1 => {
-            values[lane] = half(0);
-            values[ROWS + lane] = half(2);
-            words(&block[4..], 0);
+        // Exactly, as levels and scales have few bits.
+        let offset = match dtype {
+            DType::MXFP4 => 12,
+            _ => parts.offset,
+        };
+        for (i, minimum) in minima.iter_mut().enumerate() {
+            let i = group * BLOCK / GROUP + i;
+            minimum[lane] = parts.minima[i] - f32::from(offset) * parts.scales[i];
         }
-        _ => unreachable!("a format without a layout stays as in the file"),
+        for column in 0..16 {
+            let (q, at) = (column / 4, place(column / 4, lane) + column % 4);
+            let mut pair = [level(column), level(16 + column)];
+            if let (DType::MXFP4, Some(table)) = (dtype, parts.table) {
+                pair = pair.map(|level| (table[usize::from(level)] + 12) as u8);
+            }
+            bytes[at] = (pair[0] & 15) | (pair[1] & 15) << 4;
+            let [low, high] = pair.map(|level| level >> 4);
+            let rest = place(4, lane) + column % 4;
+            match bytes.len() / ROWS {
+                20 => bytes[rest] |= low << q | high << (4 + q),
+                24 => {
+                    bytes[rest] |= low << (2 * q);
+                    bytes[rest + 4 * ROWS] |= high << (2 * q);
+                }
+                _ => {}
+            }
+        }
     }
 }
 
@@ -85,28 +128,42 @@ pub trait Quants<const BYTES: usize> {
     const OFFSET: i32;
     /// Whether minima follow the scales.
     const MINIMA: bool;
+    /// How many scales there are for 32 columns, one or two.
+    const SCALES: usize;
 
     /// Columns `4q..4q + 4` and `16 + 4q..` of the first four rows and of the last four; `q` is below 4.
     fn quads(block: &[u8; BYTES], q: usize) -> [[Bytes; 2]; 2];
 
     /// Adds to each lane its row's products.
-    fn dot<Q: Quad>(sum: Q::Sum, rows: Bytes, quad: &Q) -> Q::Sum;
+    #[inline(always)]
+    fn dot<Q: Quad>(sum: Q::Sum, rows: Bytes, quad: &Q) -> Q::Sum {
+        quad.dot(sum, rows)
+    }
 }
 
 /// Q8_0.
 pub struct Eights;
 
-/// Q4_1 with `MINIMA`, Q4_0 without.
-pub struct Nibbles<const MINIMA: bool>;
+/// Nibbles.
+pub struct Nibbles<const OFFSET: i32, const MINIMA: bool, const SCALES: usize>;
+
+/// Nibbles that stand for other numbers, of IQ4_NL and IQ4_XS.
+pub struct Table;
+
+/// Nibbles with a fifth bit.
+pub struct Fives;
+
+/// Nibbles with two more bits.
+pub struct Sixes;
 
 impl Quants<256> for Eights {
     const OFFSET: i32 = 128;
     const MINIMA: bool = false;
+    const SCALES: usize = 1;
 
     #[inline(always)]
     fn quads(block: &[u8; 256], q: usize) -> [[Bytes; 2]; 2] {
-        let (vectors, _) = block.as_chunks();
-        [q, q + 4].map(|q| [2 * q, 2 * q + 1].map(|at| Bytes::load(&vectors[at])))
+        [q, q + 4].map(|q| vectors(block, q))
     }
 
     #[inline(always)]
@@ -115,19 +172,86 @@ impl Quants<256> for Eights {
     }
 }
 
-impl<const MINIMA: bool> Quants<128> for Nibbles<MINIMA> {
-    const OFFSET: i32 = if MINIMA { 0 } else { 8 };
+impl<const OFFSET: i32, const MINIMA: bool, const SCALES: usize> Quants<128>
+    for Nibbles<OFFSET, MINIMA, SCALES>
+{
+    const OFFSET: i32 = OFFSET;
     const MINIMA: bool = MINIMA;
+    const SCALES: usize = SCALES;
 
     #[inline(always)]
     fn quads(block: &[u8; 128], q: usize) -> [[Bytes; 2]; 2] {
-        let (vectors, _) = block.as_chunks();
-        let both = [2 * q, 2 * q + 1].map(|at| Bytes::load(&vectors[at]));
-        [both.map(Bytes::low_nibbles), both.map(Bytes::high_nibbles)]
+        nibbles(block, q)
+    }
+}
+
+impl Quants<128> for Table {
+    const OFFSET: i32 = 128;
+    const MINIMA: bool = false;
+    const SCALES: usize = 1;
+
+    #[inline(always)]
+    fn quads(block: &[u8; 128], q: usize) -> [[Bytes; 2]; 2] {
+        const TABLE: [u8; 16] = {
+            let mut table = [0; 16];
+            let mut i = 0;
+            while i < 16 {
+                table[i] = (IQ4[i] as i32 + 128) as u8;
+                i += 1;
+            }
+            table
+        };
+        let table = Bytes::load(&TABLE);
+        nibbles(block, q).map(|half| half.map(|rows| rows.look_up(table)))
     }
 
     #[inline(always)]
     fn dot<Q: Quad>(sum: Q::Sum, rows: Bytes, quad: &Q) -> Q::Sum {
-        quad.dot(sum, rows)
+        quad.dot_wide(sum, rows)
     }
+}
+
+impl Quants<160> for Fives {
+    const OFFSET: i32 = 0;
+    const MINIMA: bool = true;
+    const SCALES: usize = 1;
+
+    #[inline(always)]
+    fn quads(block: &[u8; 160], q: usize) -> [[Bytes; 2]; 2] {
+        let (low, bits) = (nibbles(block, q), vectors(block, 4));
+        [0, 1].map(|half| {
+            // From bit `q` or `4 + q` to bit 4.
+            let shift = 4 - q as i32 - 4 * half as i32;
+            [0, 1].map(|i| low[half][i].or(bits[i].shifted(shift, 16)))
+        })
+    }
+}
+
+impl Quants<192> for Sixes {
+    const OFFSET: i32 = 32;
+    const MINIMA: bool = false;
+    const SCALES: usize = 2;
+
+    #[inline(always)]
+    fn quads(block: &[u8; 192], q: usize) -> [[Bytes; 2]; 2] {
+        let low = nibbles(block, q);
+        [0, 1].map(|half| {
+            let bits = vectors(block, 4 + half);
+            // From bit `2q` to bit 4.
+            [0, 1].map(|i| low[half][i].or(bits[i].shifted(4 - 2 * q as i32, 48)))
+        })
+    }
+}
+
+/// Word `word` of the first four rows and of the last four.
+#[inline(always)]
+fn vectors(block: &[u8], word: usize) -> [Bytes; 2] {
+    let (vectors, _) = block.as_chunks();
+    [2 * word, 2 * word + 1].map(|at| Bytes::load(&vectors[at]))
+}
+
+#[inline(always)]
+fn nibbles(block: &[u8], q: usize) -> [[Bytes; 2]; 2] {
+    let both = vectors(block, q);
+    [both.map(Bytes::low_nibbles), both.map(Bytes::high_nibbles)]
 }

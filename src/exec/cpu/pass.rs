@@ -10,7 +10,7 @@ use super::{
     math::activate,
     norm,
     product::{Input, Sums, multiply},
-    quantised::{Blocks, MOST, Quantised},
+    quantised::{Blocks, MOST},
     simd::{Eights, F32x4, Sixteens},
     weight::{PANEL, Panel, Weight},
 };
@@ -281,7 +281,8 @@ pub fn input(x: &[f32], columns: usize) -> Input<'_> {
     Input {
         x,
         columns,
-        quantised: None,
+        eights: None,
+        sixteens: None,
     }
 }
 
@@ -306,19 +307,17 @@ pub fn products<const M: usize>(
         ..
     } = scratch;
     let mut input = input;
-    if matrices.iter().any(|matrix| matrix.is_quantised()) {
-        let (x, columns) = (input.x, input.columns);
-        input.quantised = match activations {
-            Activations::F32 => None,
-            Activations::Q16 => {
-                sixteens.fill(x, columns, MOST[1]);
-                Some(Quantised::Sixteens(sixteens))
-            }
-            Activations::Q8 => {
-                eights.fill(x, columns, MOST[0]);
-                Some(Quantised::Eights(eights))
-            }
-        };
+    let eight = |matrix: &Weight| activations == Activations::Q8 && matrix.meets_eights();
+    if matrices.iter().any(|matrix| eight(matrix)) {
+        eights.fill(input.x, input.columns, MOST[0]);
+        input.eights = Some(eights);
+    }
+    let sixteen = |matrix: &Weight| {
+        activations != Activations::F32 && matrix.is_quantised() && !eight(matrix)
+    };
+    if matrices.iter().any(|matrix| sixteen(matrix)) {
+        sixteens.fill(input.x, input.columns, MOST[1]);
+        input.sixteens = Some(sixteens);
     }
     for sums in sums.iter_mut() {
         sums.resize(rows, [0.0; ROWS]);

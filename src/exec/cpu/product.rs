@@ -6,9 +6,9 @@
 //! octet serves all rows while it is in the nearest cache.
 
 use super::{
-    formats::{Eights, Nibbles, Quants, ROWS},
-    quantised::{Block, Blocks, Quantised},
-    simd::{F32x4, Quad, load8, store8},
+    formats::{self, Fives, Nibbles, Quants, ROWS, Sixes, Table},
+    quantised::{Block, Blocks},
+    simd::{Eights, F32x4, Quad, Sixteens, load8, store8},
     weight::{PANEL, Panel, Weight},
 };
 use crate::tensor::DType;
@@ -26,26 +26,45 @@ pub struct Input<'a> {
     pub x: &'a [f32],
     /// Values in a row.
     pub columns: usize,
-    /// The same, quantised; `None` where weights are to meet numbers.
-    pub quantised: Option<Quantised<'a>>,
+    /// The same of 8 bits, for weights that are to meet them.
+    pub eights: Option<&'a Blocks<Eights>>,
+    /// The same of 16 bits, for other quantised weights unless they are to meet numbers.
+    pub sixteens: Option<&'a Blocks<Sixteens>>,
 }
 
 /// Writes the products of all rows of `input` with an octet of `weight` to `sums`.
 pub fn multiply(weight: &Weight, octet: usize, input: Input, panel: &mut Panel, sums: &mut Sums) {
     sums.fill([0.0; ROWS]);
-    match input.quantised.filter(|_| weight.is_quantised()) {
-        Some(Quantised::Eights(x)) => integers(weight, octet, x, sums),
-        Some(Quantised::Sixteens(x)) => integers(weight, octet, x, sums),
+    if let Some(x) = input.eights.filter(|_| weight.meets_eights()) {
+        return nibbles(weight, octet, x, sums);
+    }
+    match input.sixteens.filter(|_| weight.is_quantised()) {
+        Some(x) => integers(weight, octet, x, sums),
         None => numbers(weight, octet, input, panel, sums),
+    }
+}
+
+/// The formats that gain from activations of 8 bits.
+fn nibbles<Q: Quad>(weight: &Weight, octet: usize, x: &Blocks<Q>, sums: &mut Sums) {
+    match weight.spec().dtype {
+        DType::Q4_0 => quants::<Nibbles<8, false, 1>, 128, Q>(weight, octet, x, sums),
+        _ => quants::<Nibbles<0, true, 1>, 128, Q>(weight, octet, x, sums),
     }
 }
 
 fn integers<Q: Quad>(weight: &Weight, octet: usize, x: &Blocks<Q>, sums: &mut Sums) {
     match weight.spec().dtype {
-        DType::Q8_0 => quants::<Eights, 256, Q>(weight, octet, x, sums),
-        DType::Q4_0 => quants::<Nibbles<false>, 128, Q>(weight, octet, x, sums),
-        DType::Q4_1 => quants::<Nibbles<true>, 128, Q>(weight, octet, x, sums),
-        _ => unreachable!("only formats with a layout count as quantised"),
+        DType::F32 | DType::F16 | DType::BF16 => unreachable!("they do not count as quantised"),
+        DType::Q4_0 | DType::Q4_1 | DType::Q4_K => nibbles(weight, octet, x, sums),
+        DType::Q8_0 => quants::<formats::Eights, 256, Q>(weight, octet, x, sums),
+        DType::Q2_K | DType::Q3_K => {
+            quants::<Nibbles<0, true, 2>, 128, Q>(weight, octet, x, sums);
+        }
+        DType::IQ4_NL | DType::IQ4_XS => quants::<Table, 128, Q>(weight, octet, x, sums),
+        DType::Q5_0 | DType::Q5_1 | DType::Q5_K | DType::MXFP4 => {
+            quants::<Fives, 160, Q>(weight, octet, x, sums);
+        }
+        DType::Q6_K => quants::<Sixes, 192, Q>(weight, octet, x, sums),
     }
 }
 
@@ -118,40 +137,35 @@ fn quants<F: Quants<N>, const N: usize, Q: Quad>(
     x: &Blocks<Q>,
     sums: &mut Sums,
 ) {
-    let blocks = weight.blocks::<F, N>(octet).zip(x.columns());
-    if let [sums] = sums {
+    // The sums of four rows must fit into the registers.
+    let fours = if Q::LEAN { sums.len() / TILE } else { 0 };
+    let (tiles, rest) = sums.split_at_mut(fours * TILE);
+    let (pairs, last) = rest.as_chunks_mut::<2>();
+    let blocks = || weight.blocks::<F, N>(octet).zip(x.columns());
+    if fours + pairs.len() > 0 {
+        for ((quants, scales), x) in blocks() {
+            let (x_tiles, x_rest) = x.split_at(fours * TILE);
+            let tiles = tiles.as_chunks_mut::<TILE>().0.iter_mut();
+            for (sums, x) in tiles.zip(x_tiles.as_chunks::<TILE>().0) {
+                block::<F, N, Q, TILE>(quants, scales, x.each_ref(), sums);
+            }
+            for (sums, x) in pairs.iter_mut().zip(x_rest.as_chunks::<2>().0) {
+                block::<F, N, Q, 2>(quants, scales, x.each_ref(), sums);
+            }
+        }
+    }
+    if let [sums] = last {
         // In a register from block to block.
         let mut total = [*sums];
-        for ((quants, scales), x) in blocks {
-            block::<F, N, Q, 1>(quants, scales, [&x[0]], &mut total);
+        for ((quants, scales), x) in blocks() {
+            block::<F, N, Q, 1>(quants, scales, [&x[x.len() - 1]], &mut total);
         }
         *sums = total[0];
-        return;
-    }
-    for ((quants, scales), x) in blocks {
-        // Their sums must fit into the registers.
-        let tiled = if Q::LEAN { x.len() / TILE * TILE } else { 0 };
-        let ((tiles, _), (x_tiles, _)) = (
-            sums[..tiled].as_chunks_mut::<TILE>(),
-            x[..tiled].as_chunks::<TILE>(),
-        );
-        for (sums, x) in tiles.iter_mut().zip(x_tiles) {
-            block::<F, N, Q, TILE>(quants, scales, x.each_ref(), sums);
-        }
-        let (pairs, rest) = sums[tiled..].as_chunks_mut::<2>();
-        let (x_pairs, x_rest) = x[tiled..].as_chunks::<2>();
-        for (sums, x) in pairs.iter_mut().zip(x_pairs) {
-            block::<F, N, Q, 2>(quants, scales, x.each_ref(), sums);
-        }
-        let (ones, _) = rest.as_chunks_mut::<1>();
-        for (sums, x) in ones.iter_mut().zip(x_rest) {
-            block::<F, N, Q, 1>(quants, scales, [x], sums);
-        }
     }
 }
 
 /// Adds the products of one block: `sums[r] += scale · x.scale · Σ (quant − offset) · x.quant`, and the minimum
-/// times the sum of `x`.
+/// times the sum of `x`, where the format has two scales for each half of the block by itself.
 #[inline(always)]
 fn block<F: Quants<N>, const N: usize, Q: Quad, const R: usize>(
     quants: &[u8; N],
@@ -159,27 +173,31 @@ fn block<F: Quants<N>, const N: usize, Q: Quad, const R: usize>(
     x: [&Block<Q>; R],
     sums: &mut [[f32; ROWS]; R],
 ) {
-    let mut totals = x.map(|x| [Q::sum(-F::OFFSET * x.sum); 2]);
-    for q in 0..4 {
-        let quads = F::quads(quants, q);
-        for (total, x) in totals.iter_mut().zip(x) {
-            for (half, rows) in quads.into_iter().enumerate() {
-                let quad = &x.quads[q + 4 * half];
-                *total = [0, 1].map(|i| F::dot(total[i], rows[i], quad));
+    for part in 0..F::SCALES {
+        let halves = if F::SCALES == 1 { 0..2 } else { part..part + 1 };
+        let x_sums = x.map(|x| x.sums[halves.clone()].iter().sum::<i32>());
+        let mut totals = x_sums.map(|sum| [Q::sum(-F::OFFSET * sum); 2]);
+        for q in 0..4 {
+            let quads = F::quads(quants, q);
+            for (total, x) in totals.iter_mut().zip(x) {
+                for half in halves.clone() {
+                    let (rows, quad) = (quads[half], &x.quads[q + 4 * half]);
+                    *total = [0, 1].map(|i| F::dot(total[i], rows[i], quad));
+                }
             }
         }
-    }
-    let scale = load8(&scales[0]);
-    let minimum = F::MINIMA.then(|| load8(&scales[1]));
-    for ((sums, total), x) in sums.iter_mut().zip(totals).zip(x) {
-        let x_scale = F32x4::splat(x.scale);
-        let total = total.map(|total| Q::total(total).to_f32());
-        let mut sum = load8(sums);
-        sum = [0, 1].map(|i| (scale[i] * x_scale).mul_add(total[i], sum[i]));
-        if let Some(minimum) = minimum {
-            let x_sum = F32x4::splat(x.scale * x.sum as f32);
-            sum = [0, 1].map(|i| minimum[i].mul_add(x_sum, sum[i]));
+        let scale = load8(&scales[part]);
+        let minimum = F::MINIMA.then(|| load8(&scales[F::SCALES + part]));
+        for (r, sums) in sums.iter_mut().enumerate() {
+            let x_scale = F32x4::splat(x[r].scale);
+            let total = totals[r].map(|total| Q::total(total).to_f32());
+            let mut sum = load8(sums);
+            sum = [0, 1].map(|i| (scale[i] * x_scale).mul_add(total[i], sum[i]));
+            if let Some(minimum) = minimum {
+                let x_sum = F32x4::splat(x[r].scale * x_sums[r] as f32);
+                sum = [0, 1].map(|i| minimum[i].mul_add(x_sum, sum[i]));
+            }
+            store8(sum, sums);
         }
-        store8(sum, sums);
     }
 }

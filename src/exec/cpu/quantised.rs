@@ -6,15 +6,8 @@
 
 use super::{
     formats::BLOCK,
-    simd::{Eights, F32x4, I32x4, Quad, Sixteens},
+    simd::{F32x4, I32x4, Quad},
 };
-
-/// Quantised rows, one way or the other.
-#[derive(Debug, Clone, Copy)]
-pub enum Quantised<'a> {
-    Eights(&'a Blocks<Eights>),
-    Sixteens(&'a Blocks<Sixteens>),
-}
 
 /// The quantised rows of one input.
 #[derive(Debug, Default)]
@@ -31,8 +24,8 @@ pub struct Block<Q> {
     pub quads: [Q; BLOCK / 4],
     /// What a quant is multiplied by; NaN if any of the values was not finite.
     pub scale: f32,
-    /// The sum of the quants.
-    pub sum: i32,
+    /// The sums of the quants of the first 16 values and of the others.
+    pub sums: [i32; 2],
 }
 
 impl<Q: Quad> Blocks<Q> {
@@ -75,17 +68,19 @@ fn quantise<Q: Quad>(values: &[f32; BLOCK], most: f32) -> Block<Q> {
     let inverse = if largest < LEAST { 0.0 } else { most / largest };
     // Added to this number, a quant stands in the last bits, rounded to an integer.
     let magic = F32x4::splat(12_582_912.0);
-    let mut sum = I32x4::splat(0);
+    let mut sums = [I32x4::splat(0); 2];
     let mut block = Block::<Q>::default();
-    for (quad, vector) in block.quads.iter_mut().zip(vectors) {
+    for (i, (quad, vector)) in block.quads.iter_mut().zip(vectors).enumerate() {
         // Rounded after the product, so that a value in the middle becomes the same quant in every build.
         let shifted = F32x4::load(vector) * F32x4::splat(inverse) + magic;
         *quad = Q::new(shifted.as_bits().lanes());
-        sum = sum.add(shifted.as_bits());
+        sums[i / 4] = sums[i / 4].add(shifted.as_bits());
     }
-    let offset = (BLOCK as i32 / 4).wrapping_mul(12_582_912f32.to_bits() as i32);
-    let lanes = sum.lanes().map(|lane| lane.wrapping_sub(offset));
-    block.sum = lanes.into_iter().fold(0, i32::wrapping_add);
+    let offset = (BLOCK as i32 / 8).wrapping_mul(12_582_912f32.to_bits() as i32);
+    block.sums = sums.map(|sum| {
+        let lanes = sum.lanes().map(|lane| lane.wrapping_sub(offset));
+        lanes.into_iter().fold(0, i32::wrapping_add)
+    });
     block.scale = largest / most + check.sum();
     if largest < LEAST {
         block.scale = check.sum();
@@ -95,7 +90,12 @@ fn quantise<Q: Quad>(values: &[f32; BLOCK], most: f32) -> Block<Q> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::ops::Range;
+
+    use super::{
+        super::simd::{Eights, Sixteens},
+        *,
+    };
 
     fn block(x: impl Fn(usize) -> f32) -> Block<Eights> {
         quantise(&std::array::from_fn(x), MOST[0])
@@ -112,7 +112,8 @@ mod tests {
         assert_eq!(found.scale, 15.5 / 127.0);
         let quant = |i: usize| ((i as f32 - 31.0) * 127.0 / 31.0).round() as i32;
         assert_eq!(found.quads, quads(quant));
-        assert_eq!(found.sum, (0..32).map(quant).sum::<i32>());
+        let sum = |range: Range<usize>| range.map(quant).sum::<i32>();
+        assert_eq!(found.sums, [sum(0..16), sum(16..32)]);
         assert_ne!(found.quads, quads(|i| quant(i) + i32::from(i == 30)));
     }
 
@@ -123,7 +124,8 @@ mod tests {
         assert_eq!(found.scale, 15.5 / 32_639.0);
         let quant = |i: usize| ((i as f32 - 31.0) * 32_639.0 / 31.0).round() as i32;
         assert_eq!(found.quads, quads(quant));
-        assert_eq!(found.sum, (0..32).map(quant).sum::<i32>());
+        let sum = |range: Range<usize>| range.map(quant).sum::<i32>();
+        assert_eq!(found.sums, [sum(0..16), sum(16..32)]);
         assert_ne!(found.quads, quads(|i| quant(i) + i32::from(i == 30)));
     }
 

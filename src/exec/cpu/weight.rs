@@ -1,8 +1,9 @@
-//! A weight in memory: in octets of rows where kernels have a layout for its format, as in the file where
-//! they do not, and as plain numbers where it is a vector.
+//! A weight in memory: in octets of rows, and as plain numbers where it is a vector.
 
 use super::{
-    formats::{BLOCK, Eights, Layout, Nibbles, Quants, ROWS, interleave, layout},
+    formats::{
+        BLOCK, Eights, Fives, Layout, Nibbles, Quants, ROWS, Sixes, Table, interleave, layout,
+    },
     simd::{self, F32x4, store8},
 };
 use crate::{
@@ -32,21 +33,20 @@ enum Form {
     /// One row, as numbers.
     Vector,
     Octets(Layout),
-    File,
 }
 
 impl Weight {
     /// Room for a weight, filled with zeros.
     pub fn new(spec: WeightSpec) -> Result<Self> {
         let octets = spec.rows.div_ceil(ROWS) * (spec.columns / spec.dtype.block_len());
-        let (form, values, bytes) = match layout(spec.dtype) {
-            _ if spec.rows == 1 => (Form::Vector, spec.columns, 0),
-            Some(layout) => (
+        let layout = layout(spec.dtype);
+        let (form, values, bytes) = match spec.rows {
+            1 => (Form::Vector, spec.columns, 0),
+            _ => (
                 Form::Octets(layout),
                 octets * layout.values,
                 octets * layout.bytes,
             ),
-            None => (Form::File, 0, spec.bytes()),
         };
         Ok(Self {
             values: zeros(values)?,
@@ -63,7 +63,13 @@ impl Weight {
 
     /// Whether it is stored in a form that quantised activations can meet.
     pub fn is_quantised(&self) -> bool {
-        matches!(self.form, Form::Octets(_)) && self.spec.dtype.block_len() == BLOCK
+        matches!(self.form, Form::Octets(_)) && self.spec.dtype.block_len() > 1
+    }
+
+    /// Whether it meets activations of 8 bits where those are wanted: nibbles gain by it.
+    pub fn meets_eights(&self) -> bool {
+        let nibbles = matches!(self.spec.dtype, DType::Q4_0 | DType::Q4_1 | DType::Q4_K);
+        self.is_quantised() && nibbles
     }
 
     /// Takes whole blocks as in a file, from number `first` on.
@@ -75,7 +81,6 @@ impl Weight {
             return Err(Error::weights(&self.spec.name, message));
         }
         match self.form {
-            Form::File => self.bytes[first * size..][..blocks.len()].copy_from_slice(blocks),
             Form::Vector => {
                 let values = &mut self.values[first * len..][..blocks.len() / size * len];
                 dequantise(dtype, blocks, values);
@@ -110,7 +115,6 @@ impl Weight {
     pub fn row(&self, row: usize, panel: &mut Panel, out: &mut [f32]) {
         match self.form {
             Form::Vector => out.copy_from_slice(&self.values),
-            Form::File => self.file_row(row, 0, out),
             Form::Octets(_) => {
                 for (n, out) in out.chunks_mut(PANEL).enumerate() {
                     let columns = self.panel(row / ROWS, n * PANEL, out.len(), panel);
@@ -140,17 +144,6 @@ impl Weight {
                     column[0] = value;
                 }
             }
-            Form::File => {
-                let rows = ROWS.min(self.spec.rows - octet * ROWS);
-                let mut values = [0.0; PANEL];
-                panel[..count].fill([0.0; ROWS]);
-                for lane in 0..rows {
-                    self.file_row(octet * ROWS + lane, first, &mut values[..count]);
-                    for (column, &value) in panel.iter_mut().zip(&values[..count]) {
-                        column[lane] = value;
-                    }
-                }
-            }
             Form::Octets(_) => match self.spec.dtype {
                 DType::F32 => {
                     let (values, _) = self.values.as_chunks();
@@ -159,9 +152,20 @@ impl Weight {
                 DType::F16 => self.halves(octet, first, count, simd::halves, panel),
                 DType::BF16 => self.halves(octet, first, count, simd::brain_halves, panel),
                 DType::Q8_0 => self.unpack::<Eights, 256>(octet, first, count, panel),
-                DType::Q4_0 => self.unpack::<Nibbles<false>, 128>(octet, first, count, panel),
-                DType::Q4_1 => self.unpack::<Nibbles<true>, 128>(octet, first, count, panel),
-                _ => unreachable!("a format without a layout stays as in the file"),
+                DType::Q4_0 => self.unpack::<Nibbles<8, false, 1>, 128>(octet, first, count, panel),
+                DType::Q4_1 | DType::Q4_K => {
+                    self.unpack::<Nibbles<0, true, 1>, 128>(octet, first, count, panel);
+                }
+                DType::Q2_K | DType::Q3_K => {
+                    self.unpack::<Nibbles<0, true, 2>, 128>(octet, first, count, panel);
+                }
+                DType::IQ4_NL | DType::IQ4_XS => {
+                    self.unpack::<Table, 128>(octet, first, count, panel);
+                }
+                DType::Q5_0 | DType::Q5_1 | DType::Q5_K | DType::MXFP4 => {
+                    self.unpack::<Fives, 160>(octet, first, count, panel);
+                }
+                DType::Q6_K => self.unpack::<Sixes, 192>(octet, first, count, panel),
             },
         }
         &panel[..count]
@@ -174,20 +178,13 @@ impl Weight {
         octet: usize,
     ) -> impl Iterator<Item = (&[u8; N], &[[f32; ROWS]])> {
         let in_row = self.spec.columns / BLOCK;
-        let scales = if F::MINIMA { 2 } else { 1 };
+        let scales = F::SCALES * if F::MINIMA { 2 } else { 1 };
         let (bytes, _) = self.bytes.as_chunks::<N>();
         let (values, _) = self.values.as_chunks::<ROWS>();
         let values = &values[octet * in_row * scales..][..in_row * scales];
         bytes[octet * in_row..][..in_row]
             .iter()
             .zip(values.chunks_exact(scales))
-    }
-
-    fn file_row(&self, row: usize, first: usize, out: &mut [f32]) {
-        let (len, size) = (self.spec.dtype.block_len(), self.spec.dtype.block_bytes());
-        let block = (row * self.spec.columns + first) / len;
-        let blocks = &self.bytes[block * size..][..out.len() / len * size];
-        dequantise(self.spec.dtype, blocks, out);
     }
 
     fn halves(
@@ -216,10 +213,12 @@ impl Weight {
         let (panels, _) = panel[..count].as_chunks_mut::<BLOCK>();
         let offset = F32x4::splat(F::OFFSET as f32);
         for (panel, (quants, scales)) in panels.iter_mut().zip(blocks) {
-            let scale = simd::load8(&scales[0]);
-            let minimum = scales.get(1).map(simd::load8);
+            let (scales, minima) = scales.split_at(F::SCALES);
             for q in 0..4 {
                 for (half, rows) in F::quads(quants, q).into_iter().enumerate() {
+                    let part = half % F::SCALES;
+                    let scale = simd::load8(&scales[part]);
+                    let minimum = minima.get(part).map(simd::load8);
                     for at in 0..4 {
                         let mut values = [0, 1].map(|part| {
                             (rows[part].every_fourth(at).to_f32() - offset) * scale[part]

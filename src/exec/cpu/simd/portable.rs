@@ -172,6 +172,27 @@ impl Bytes {
         Self(self.0.map(|v| v >> 4))
     }
 
+    /// Bits that either has.
+    #[inline(always)]
+    pub fn or(self, other: Self) -> Self {
+        Self(std::array::from_fn(|i| self.0[i] | other.0[i]))
+    }
+
+    /// Each byte shifted to the left, or to the right if `by` is negative, as far as `mask` has its bits.
+    #[inline(always)]
+    pub fn shifted(self, by: i32, mask: u8) -> Self {
+        Self(self.0.map(|byte| match by < 0 {
+            true => byte >> by.unsigned_abs() & mask,
+            false => byte << by.unsigned_abs() & mask,
+        }))
+    }
+
+    /// For each byte, below 16, the entry of `table` there.
+    #[inline(always)]
+    pub fn look_up(self, table: Self) -> Self {
+        Self(self.0.map(|at| table.0[usize::from(at)]))
+    }
+
     /// The first and third byte of each four as 16-bit words, and the second and fourth.
     #[inline(always)]
     pub fn even_and_odd(self) -> [I32x4; 2] {

@@ -173,6 +173,30 @@ impl Bytes {
         Self(v128_and(u16x8_shr(self.0, 4), u8x16_splat(15)))
     }
 
+    /// Bits that either has.
+    #[inline(always)]
+    pub fn or(self, other: Self) -> Self {
+        Self(v128_or(self.0, other.0))
+    }
+
+    /// Each byte shifted to the left, or to the right if `by` is negative, as far as `mask` has its bits.
+    #[inline(always)]
+    pub fn shifted(self, by: i32, mask: u8) -> Self {
+        // By 16 bits, as there is no shift of bytes in most machines: what crosses over is masked.
+        let words = if by < 0 {
+            u16x8_shr(self.0, by.unsigned_abs())
+        } else {
+            u16x8_shl(self.0, by.unsigned_abs())
+        };
+        Self(v128_and(words, u8x16_splat(mask)))
+    }
+
+    /// For each byte, below 16, the entry of `table` there.
+    #[inline(always)]
+    pub fn look_up(self, table: Self) -> Self {
+        Self(u8x16_swizzle(table.0, self.0))
+    }
+
     /// The first and third byte of each four as 16-bit words, and the second and fourth.
     #[inline(always)]
     pub fn even_and_odd(self) -> [I32x4; 2] {
