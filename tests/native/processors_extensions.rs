@@ -76,7 +76,7 @@ fn a_minimum_holds_back_every_end_token() {
 fn a_minimum_beyond_all_answers_is_never_reached_on_the_device() {
     let form = |when| {
         let change = Change::Remove(vec![7]);
-        Some(DeviceForm::Edit(Edit { change, when }))
+        Some(DeviceForm::edit(Edit { change, when }))
     };
     for least in [1 << 32, usize::MAX] {
         let (length, new) = (

@@ -97,7 +97,12 @@ impl Machine {
             top_k: 0,
             removable: None,
             min_p: 0.0,
+            typical: 0.0,
+            epsilon: 0.0,
+            eta: 0.0,
             seed: None,
+            best: 0,
+            search: false,
         };
         let row = |sequence| Row {
             sequence,

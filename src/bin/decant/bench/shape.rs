@@ -157,7 +157,12 @@ mod tests {
             let values: usize = matrices.map(|spec| spec.rows * spec.columns).sum();
             assert_eq!(values, shape.matrix_values(), "{}", shape.name);
             let cache = graph.cache(decant::ops::CacheType::F16, 32, 8);
-            assert_eq!(cache.bytes(), shape.cache_bytes(256), "{}", shape.name);
+            assert_eq!(
+                cache.bytes(),
+                shape.cache_bytes(256) as u64,
+                "{}",
+                shape.name
+            );
         }
     }
 }

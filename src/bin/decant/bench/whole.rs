@@ -60,9 +60,11 @@ pub fn whole(
     machine.load(allocation, tapes)?;
     let executor = machine.executor();
     for (id, weight) in graph.weights.iter().enumerate() {
-        if let WeightSource::Values(values) = &weight.source {
-            let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
-            executor.write_weight(WeightId(id), 0, &bytes)?;
+        if let WeightSource::Angles(rope, positions, _) = &weight.source {
+            rope.table(*positions, &[], &mut |first, values| {
+                let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+                executor.write_weight(WeightId(id), first, &bytes)
+            })?;
         }
     }
     block_on(executor.prepare_sampling())?;
