@@ -355,14 +355,13 @@ impl Group {
             let scores = &sequence.main.logits[range.clone()];
             accepted += usize::from(right);
             appended += 1;
-            let raw = sequence.raw.get(range);
-            self.record.add(tactics, at, scores, raw);
+            self.record
+                .add(tactics, at, scores, sequence.raw.get(range));
             if tactics.output_scores {
                 sequence.transition_scores.push(scores[token as usize]);
             }
-            let score = tactics
-                .top_logprobs
-                .map(|top| answer::token_score(scores, token, top));
+            let best = tactics.top_logprobs;
+            let score = best.map(|top| answer::token_score(scores, token, top));
             sequence.token_scores.extend(score.clone());
             let is_end = turn.plan.eos_token_ids().contains(&token);
             let mut shown = sequence.show(token, is_end)?;
