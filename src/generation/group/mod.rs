@@ -343,7 +343,6 @@ impl Group {
         turn: &mut Turn<'_>,
         verdicts: &[Option<usize>],
     ) -> Result<usize> {
-        let number = self.prompt * self.answers + at;
         let tactics = &turn.plan.tactics;
         let draft = self.rows[at].main.draft;
         let (length, before) = (self.rows[at].main.length(), self.rows[at].new_tokens());
@@ -386,7 +385,7 @@ impl Group {
                 shown.text.insert_str(0, &self.healed);
             }
             turn.events.push_back(Event {
-                sequence: number,
+                sequence: self.prompt * self.answers + at,
                 token_id: token,
                 text: shown.text,
                 score,
