@@ -107,7 +107,9 @@ fn every_prompt_is_searched_as_if_it_were_alone() {
                 .flat_map(|prompt| expected(&prompt, beams, 7, row));
             let (values, sequences): (Vec<f32>, Vec<_>) = wanted.unzip();
             assert_eq!(found.sequences, sequences, "{beams} beams");
-            for (a, b) in found.sequences_scores.unwrap().iter().zip(values) {
+            let scores = found.sequences_scores.unwrap();
+            assert_eq!(scores.len(), values.len());
+            for (a, b) in scores.iter().zip(values) {
                 assert!((a - b).abs() < 1e-4);
             }
             assert_eq!(pages_used(&engine), 0);
@@ -208,6 +210,7 @@ fn answers_are_shown_when_they_are_final() {
     assert_eq!((scores.len(), found.logits.unwrap().len()), (12, 12));
     for sequence in 0..8 {
         let mut total = 0.0;
+        assert_eq!(ids[sequence].len(), indices[sequence].len());
         for (step, (&id, &row)) in ids[sequence].iter().zip(&indices[sequence]).enumerate() {
             assert_eq!(row / 3, sequence / 2, "a row of its own prompt");
             let score = scores[row][step][id as usize];
@@ -256,6 +259,7 @@ fn a_search_that_is_stopped_gives_its_best_beams() {
             .unwrap()
             .is_sorted_by(|a, b| a >= b)
     );
+    assert_eq!(stopped.texts.len(), 2);
     for (text, ids) in stopped.texts.iter().zip(&stopped.sequences) {
         // A letter and its space for each token but the one without text.
         assert_eq!(text.len(), 2 * ids.iter().filter(|id| **id != 0).count());

@@ -255,11 +255,17 @@ fn a_prefix_function_restricts_each_prompt() {
 fn beams_and_answers_and_drafts_ask_the_functions_too() {
     let engine = counting();
     let config = [
-        json!({"max_new_tokens": 3, "num_beams": 2}),
-        json!({"max_new_tokens": 3, "do_sample": true, "seed": 1, "num_return_sequences": 2}),
-        json!({"max_new_tokens": 3, "prompt_lookup_num_tokens": 2}),
+        (1, json!({"max_new_tokens": 3, "num_beams": 2})),
+        (
+            2,
+            json!({"max_new_tokens": 3, "do_sample": true, "seed": 1, "num_return_sequences": 2}),
+        ),
+        (
+            1,
+            json!({"max_new_tokens": 3, "prompt_lookup_num_tokens": 2}),
+        ),
     ];
-    for config in config {
+    for (answers, config) in config {
         let mine = Rc::new(Mine {
             processors: 1,
             criteria: 1,
@@ -268,6 +274,7 @@ fn beams_and_answers_and_drafts_ask_the_functions_too() {
             ..Mine::default()
         });
         let output = answer(&engine, &mine, &[&[3, 4, 3, 4]], config.clone()).unwrap();
+        assert_eq!(output.sequences.len(), answers, "{config}");
         for (ids, reason) in output.sequences.iter().zip(&output.stop_reasons) {
             assert_eq!(
                 (ids.as_slice(), *reason),
