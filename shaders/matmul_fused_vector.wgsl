@@ -29,15 +29,14 @@ fn multiply(row: u32, first: u32, end: u32) {
                 squares += dot(quad, quad);
                 quad *= gain_quad(block * 8u + i);
             }
-            chunk[i] = quad * place(i % 8u);
+            put(i, quad);
         }
-        let totals = chunk_totals();
         for (var output = first; output < end; output += LANES) {
             if (GATED) {
-                gates[out_row + output] += chunk_products(output, block, last, totals);
-                out[out_row + output] += chunk_products(params.outputs + output, block, last, totals);
+                gates[out_row + output] += chunk_products(output, block, last);
+                out[out_row + output] += chunk_products(params.outputs + output, block, last);
             } else {
-                out[out_row + output] += chunk_products(output, block, last, totals);
+                out[out_row + output] += chunk_products(output, block, last);
             }
         }
     }

@@ -19,12 +19,10 @@ fn multiply(row: u32, first: u32, end: u32) {
     for (var block = 0u; block < params.blocks; block += CHUNK) {
         // Past the last block, x is zero and weights repeat.
         for (var i = 0u; i < 8u * CHUNK; i += 1u) {
-            let quad = x[x_row + block * 8u + i] * place(i % 8u);
-            chunk[i] = select(vec4<f32>(), quad, block + i / 8u <= last);
+            put(i, select(vec4<f32>(), x[x_row + block * 8u + i], block + i / 8u <= last));
         }
-        let totals = chunk_totals();
         for (var output = first; output < end; output += LANES) {
-            out[out_row + output] += early_scale() * chunk_products(output, block, last, totals);
+            out[out_row + output] += early_scale() * chunk_products(output, block, last);
         }
     }
     for (var output = first; output < end; output += LANES) {

@@ -8,6 +8,7 @@ use decant::{
 use pollster::block_on;
 
 use crate::{
+    matmul::FORMS,
     only, shared,
     support::{
         close::assert_close,
@@ -97,7 +98,7 @@ fn check_with(
 
 #[test]
 fn every_form_and_format_over_tails() {
-    for form in ["matmul_vector", "matmul_tile", "matmul_workgroup"] {
+    for form in FORMS {
         for dtype in DType::ALL {
             for outputs in [1, 8, 129] {
                 check(only(form), dtype, 1, dtype.block_len().max(64), outputs);
@@ -130,7 +131,7 @@ fn matrices_of_several_parts() {
 #[test]
 fn every_activation_with_and_without_biases() {
     use Activation::{Gelu, GeluTanh, Relu, Silu};
-    for form in ["matmul_vector", "matmul_tile", "matmul_workgroup"] {
+    for form in FORMS {
         for activation in [Silu, Gelu, GeluTanh, Relu] {
             for biased in [false, true] {
                 check_with(only(form), DType::F32, [5, 50, 33], activation, biased);

@@ -16,7 +16,12 @@ use crate::{
     },
 };
 
-const FORMS: [&str; 3] = ["matmul_vector", "matmul_tile", "matmul_workgroup"];
+pub const FORMS: [&str; 4] = [
+    "matmul_vector",
+    "matmul_tile",
+    "matmul_batch",
+    "matmul_workgroup",
+];
 
 /// What happens to the product.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -26,8 +26,10 @@ pub(super) struct Adapter {
 pub(super) enum MatMulForm {
     /// An invocation owns outputs of one row.
     Vector,
-    /// An invocation owns outputs of several rows.
+    /// An invocation owns outputs of several rows, its neighbours those of other rows.
     Tile,
+    /// An invocation owns outputs of several rows, its neighbours other outputs of the same rows.
+    Batch,
     /// A workgroup owns outputs of one row.
     Workgroup,
 }
@@ -40,21 +42,23 @@ const WORKGROUP_OUTPUTS: usize = 4;
 const SOME_ROWS: usize = 4;
 /// From this many rows on it pays.
 const MANY_ROWS: usize = 16;
+/// From this many rows on a software adapter's vectors are full with groups of rows.
+const WIDE_ROWS: usize = 32;
 
 /// What fits, by the least number of rows.
 pub(super) fn matmul(adapter: Adapter) -> [(usize, Vec<MatMulForm>); 3] {
-    use MatMulForm::{Tile, Vector, Workgroup};
+    use MatMulForm::{Batch, Tile, Vector, Workgroup};
     if adapter.software {
         [
             (1, vec![Vector, Workgroup]),
-            (SOME_ROWS, vec![Vector, Tile, Workgroup]),
-            (MANY_ROWS, vec![Tile, Vector, Workgroup]),
+            (SOME_ROWS, vec![Batch, Vector, Tile, Workgroup]),
+            (WIDE_ROWS, vec![Tile, Batch, Vector, Workgroup]),
         ]
     } else {
         [
             (1, vec![Workgroup, Vector]),
-            (SOME_ROWS, vec![Workgroup, Tile, Vector]),
-            (MANY_ROWS, vec![Tile, Workgroup, Vector]),
+            (SOME_ROWS, vec![Workgroup, Tile, Vector, Batch]),
+            (MANY_ROWS, vec![Tile, Workgroup, Vector, Batch]),
         ]
     }
 }
@@ -73,13 +77,22 @@ impl MatMulForm {
         match self {
             Self::Vector => "matmul_vector",
             Self::Tile => "matmul_tile",
+            Self::Batch => "matmul_batch",
             Self::Workgroup => "matmul_workgroup",
         }
     }
 
-    /// Whether its kernels have barriers.
-    pub const fn barriers(self) -> bool {
-        matches!(self, Self::Workgroup)
+    /// Whether it may be the fastest for `from` rows and more, so that measuring it is worth the time.
+    /// Software adapters pay too much for barriers, and gather whatever an invocation reads; on others
+    /// neighbours should not read far apart.
+    pub const fn promising(self, adapter: Adapter, from: usize) -> bool {
+        match (self, adapter.software) {
+            (Self::Workgroup, software) => !software,
+            (Self::Tile, true) => from >= WIDE_ROWS,
+            (Self::Vector, true) => from < WIDE_ROWS,
+            (Self::Batch, software) => software && from < WIDE_ROWS,
+            (Self::Tile | Self::Vector, false) => true,
+        }
     }
 
     /// Its kernel for a weight of `dtype`, or a part of it, with `outputs` rows.
@@ -88,9 +101,13 @@ impl MatMulForm {
         adapter: Adapter,
         dtype: DType,
         outputs: usize,
-        overrides: Overrides,
+        mut overrides: Overrides,
     ) -> (Variant, Grid) {
         let lanes = adapter.lanes;
+        if matches!(self, Self::Tile | Self::Batch) {
+            let by_outputs = matches!(self, Self::Batch);
+            overrides.push(("BY_OUTPUTS", f64::from(by_outputs)));
+        }
         match self {
             Self::Vector => (
                 with_lanes(kernels::MATMUL_VECTOR.of(dtype), overrides, lanes),
@@ -104,6 +121,19 @@ impl MatMulForm {
                     rows: lanes * TILE_ROWS,
                     least: 48,
                     most: 192,
+                };
+                (
+                    with_lanes(kernels::MATMUL_TILE.of(dtype), overrides, lanes),
+                    grid,
+                )
+            }
+            Self::Batch => {
+                let grid = Grid::Shared {
+                    outputs,
+                    lanes,
+                    rows: TILE_ROWS,
+                    least: 24,
+                    most: 48,
                 };
                 (
                     with_lanes(kernels::MATMUL_TILE.of(dtype), overrides, lanes),
@@ -159,7 +189,8 @@ fn strips(outputs: usize, lanes: usize) -> Grid {
         lanes,
         rows: 1,
         least: strip,
-        most: strip,
+        // Where there is work for every core anyway, loading x less often is better still.
+        most: if strip > 1 { 2 * strip } else { 1 },
     }
 }
 

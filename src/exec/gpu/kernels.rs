@@ -217,7 +217,7 @@ pub(super) static MATMUL_TILE: ByFormat = by_format!(
     ],
     MATMUL_PLAIN,
     MATMUL,
-    ["LANES"]
+    ["LANES", "BY_OUTPUTS"]
 );
 pub(super) static MATMUL_WORKGROUP: ByFormat = by_format!(
     "matmul_workgroup",

@@ -95,10 +95,10 @@ impl Lowering<'_> {
     }
 
     fn products(&self, products: &[Product]) -> Operation {
-        let alternative = |form: MatMulForm| Alternative {
+        let alternative = |form: MatMulForm, from: usize| Alternative {
             name: form.name(),
             about: products[0].weight.shape(),
-            promising: !(form.barriers() && self.adapter.software),
+            promising: form.promising(self.adapter, from),
             dispatches: products
                 .iter()
                 .flat_map(|product| self.product(product, form, usize::MAX))
@@ -111,7 +111,10 @@ impl Lowering<'_> {
         };
         let classes = forms::matmul(self.adapter).map(|(from, forms)| Class {
             from,
-            alternatives: forms.into_iter().map(alternative).collect(),
+            alternatives: forms
+                .into_iter()
+                .map(|form| alternative(form, from))
+                .collect(),
         });
         Operation {
             rows: self.tape.buffers[products[0].x.0].rows,
