@@ -38,9 +38,9 @@ fn every_section_is_measured_and_written() {
     let rows = |section: &str| report[section].as_array().unwrap().clone();
     let counts = ["matrices", "attention", "norm", "model Q4_0", "prediction"];
     let counts = counts.map(|section| (section, rows(section).len()));
-    // Two formats by 1, 4, 8 and 512 rows; four contexts; one row and many; three contexts with rates and a
+    // Two formats by 1, 4, 8 and 512 rows and by a head, and against F32; four contexts; one row and many; three contexts with rates and a
     // ratio, a batch and its ratio, two prompts with rates and a ratio; two shapes in two formats.
-    let expected = [8, 4, 2, 3 * 2 + 1 + 2 + 2 * 2 + 1, 4];
+    let expected = [2 * 5 + 2, 4, 2, 3 * 2 + 1 + 2 + 2 * 2 + 1, 4];
     assert_eq!(counts.map(|(_, count)| count), expected, "{counts:?}");
     for (section, _) in counts {
         assert!(out.contains(&format!("{section}: ")), "{out}");

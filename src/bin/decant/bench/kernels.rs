@@ -31,7 +31,7 @@ const FEW_ROWS: [usize; 3] = [1, 4, 8];
 #[derive(Debug, Clone, Copy)]
 pub struct Shares {
     pub dtype: DType,
-    /// One row, of the bytes read.
+    /// One row by a large matrix, of the bytes read.
     pub vector: f64,
     /// Many rows, of the multiply-adds.
     pub tile: f64,
@@ -107,9 +107,9 @@ pub fn matrices(
     formats: &[DType],
 ) -> Outcome<Vec<Shares>> {
     let about =
-        "all matrices of layers; 1 to 8 rows as a share of bytes read, many rows of multiply-adds";
+        "those of layers and the head; 1 to 8 rows as a share of bytes read, many of multiply-adds";
     report.section("matrices", about);
-    let mut all = Vec::new();
+    let (mut all, mut heads) = (Vec::new(), Vec::new());
     for &dtype in formats {
         let mut scene = Scene::default();
         let x = scene.buffer("x", shape.hidden);
@@ -144,25 +144,39 @@ pub fn matrices(
         }
         let whole = scene.tape(scene.ops.len(), FEW_ROWS[2]);
         let layer = scene.tape(layer_ops, MANY_ROWS);
-        machine.load(scene.allocation(no_cache()), vec![whole, layer])?;
-        let mut vector = 0.0;
+        // By itself, so that the cost of a dispatch does not matter.
+        scene.ops.clear();
+        let logits = scene.buffer("logits", shape.vocabulary);
+        let head = WeightId(scene.weights.len());
+        scene.matmul(dtype, x, logits);
+        let last = scene.tape(1, 1);
+        machine.load(scene.allocation(no_cache()), vec![whole, layer, last])?;
         for rows in FEW_ROWS {
             let seconds = machine.seconds(TapeId(0), &rows_at_0(rows), out)?;
             let what = json!({ "format": dtype.name(), "rows": rows });
-            let share = report.share(what, seconds, Ceiling::Read, bytes);
-            if rows == 1 {
-                vector = share;
-            }
+            report.share(what, seconds, Ceiling::Read, bytes);
         }
         let seconds = machine.seconds(TapeId(1), &rows_at_0(MANY_ROWS), out)?;
         let what = json!({ "format": dtype.name(), "rows": MANY_ROWS });
         let work = shape.layer_values() * MANY_ROWS;
         let tile = report.share(what, seconds, Ceiling::MultiplyAdd, work);
+        let seconds = machine.seconds(TapeId(2), &rows_at_0(1), logits)?;
+        let what = json!({ "format": dtype.name(), "matrix": "head", "rows": 1 });
+        let bytes = scene.weights[head.0].bytes();
+        let vector = report.share(what, seconds, Ceiling::Read, bytes);
         all.push(Shares {
             dtype,
             vector,
             tile,
         });
+        heads.push(seconds);
+    }
+    // Fewer bits must not take longer than none.
+    if let Some(plain) = formats.iter().position(|&dtype| dtype == DType::F32) {
+        for (dtype, seconds) in formats.iter().zip(&heads) {
+            let what = json!({ "format": dtype.name(), "matrix": "head", "target": 1.0 });
+            report.figure(what, "time_against_f32", seconds / heads[plain]);
+        }
     }
     Ok(all)
 }
