@@ -132,8 +132,8 @@ impl MatMulForm {
                     outputs,
                     lanes,
                     rows: TILE_ROWS,
-                    least: 24,
-                    most: 48,
+                    least: 48,
+                    most: 96,
                 };
                 (
                     with_lanes(kernels::MATMUL_TILE.of(dtype), overrides, lanes),
