@@ -85,9 +85,9 @@ fn compile(root: &Path, module: &Module, options: Options) -> Result<PathBuf, St
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .env(
             "CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS",
-            // Kernels name their vectors; making more of plain loops only adds to the download.
+            // Kernels name their vectors and say what is inlined: doing more of either only adds to the download.
             format!(
-                "-C target-feature={} -C no-vectorize-loops",
+                "-C target-feature={} -C no-vectorize-loops -C llvm-args=-inline-threshold=30",
                 module.features
             ),
         )
