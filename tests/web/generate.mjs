@@ -65,18 +65,21 @@ for (const worker of [true, false]) {
   });
 
   test(`tells where the device's time went ${where}`, async () => {
-    const [plain, profiled, refused] = await browser.run(async () => {
+    const [plain, profiled, refused, device] = await browser.run(async () => {
       const config = { max_new_tokens: 6 };
       const answer = (profile) => model.generate([1, 2, 3], config, { profile }).result;
-      return [await answer(false), await answer(true), await refusal(answer("yes"))];
+      const answers = [await answer(false), await answer(true)];
+      return [...answers, await refusal(answer("yes")), model.info.device];
     });
     assert.equal(plain.timings.kernels, undefined);
     assert.deepEqual(profiled.sequences, plain.sequences);
     const { kernels, dispatches } = profiled.timings;
     const timed = kernels.reduce((sum, kernel) => sum + kernel.dispatches, 0);
-    assert.equal(timed, dispatches);
+    // The CPU dispatches nothing: there, what is timed are operations.
+    if (device === "webgpu") assert.equal(timed, dispatches);
+    assert.ok(timed > 6);
     assert.ok(kernels.every(({ ms }) => ms >= 0));
-    assert.ok(kernels.some(({ name }) => name === "rotary_store.F32"));
+    assert.ok(kernels.some(({ name }) => /rotary/.test(name)));
     assert.deepEqual([refused.code, refused.field], ["invalid_option", "profile"]);
   });
 
