@@ -54,9 +54,10 @@ export interface LoadOptions {
    */
   quantize?: "q8_0" | "q4_0";
   /**
-   * How activations meet quantised weights on the CPU: rounded to 16 bits in blocks of 32 with a scale
-   * (`"q16_0"`, the default), to 8 bits (faster, but it spoils the answers of small models: an emulation in PyTorch
-   * gives SmolLM2 135M the same wrong text), or as they are (several times slower). On WebGPU always `"f32"`.
+   * How activations meet quantised weights on the CPU: rounded to 16 bits in blocks of 32 with a scale (`"q16_0"`,
+   * the default), for Q4_0, Q4_1 and Q4_K to 8 bits (`"q8_0"`: faster, but it spoils the answers of small models; an
+   * emulation in PyTorch gives SmolLM2 135M the same wrong text), or as they are (`"f32"`: several times slower). On
+   * WebGPU always `"f32"`.
    */
   activations?: "q16_0" | "q8_0" | "f32";
   /** Where downloads are kept for the next visit: the page's private file system, or nowhere. Default `"opfs"`. */

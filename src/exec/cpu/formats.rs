@@ -100,6 +100,10 @@ fn levels(dtype: DType, parts: &Parts, lane: usize, values: &mut [f32], bytes: &
             let i = group * BLOCK / GROUP + i;
             minimum[lane] = parts.minima[i] - f32::from(offset) * parts.scales[i];
         }
+        // Bits of several columns share a byte, and the block may not be the first in this place.
+        for word in 4..bytes.len() / (4 * ROWS) {
+            bytes[place(word, lane)..][..4].fill(0);
+        }
         for column in 0..16 {
             let (q, at) = (column / 4, place(column / 4, lane) + column % 4);
             let mut pair = [level(column), level(16 + column)];
@@ -254,4 +258,33 @@ fn vectors(block: &[u8], word: usize) -> [Bytes; 2] {
 fn nibbles(block: &[u8], q: usize) -> [[Bytes; 2]; 2] {
     let both = vectors(block, q);
     [both.map(Bytes::low_nibbles), both.map(Bytes::high_nibbles)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_replaces_what_was_in_its_place() {
+        for dtype in DType::ALL {
+            let Layout { values, bytes } = layout(dtype);
+            let [first, second] = [0xff, 0x2a].map(|byte| vec![byte; dtype.block_bytes()]);
+            let written = |blocks: &[&[u8]]| {
+                let (mut values, mut bytes) = (vec![0.0; values], vec![0; bytes]);
+                for block in blocks {
+                    interleave(dtype, block, 3, &mut values, &mut bytes);
+                }
+                (
+                    values.iter().map(|v| v.to_bits()).collect::<Vec<_>>(),
+                    bytes,
+                )
+            };
+            assert_eq!(
+                written(&[&first, &second]),
+                written(&[&second]),
+                "{dtype:?}"
+            );
+            assert_ne!(written(&[&first]), written(&[&second]), "{dtype:?}");
+        }
+    }
 }

@@ -42,10 +42,10 @@ use crate::{
 /// How activations meet quantised weights.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Activations {
-    /// Quantised to 8 bits, in blocks of 32 with a scale, where that is faster: for weights in Q4_0, Q4_1 and Q4_K.
-    /// Others meet 16 bits. That loses something whatever computes it: an
-    /// emulation in PyTorch, on the input of every linear layer, has the same errors (the logits of SmolLM2 135M
-    /// off by 0.12, 0.12 and 0.37 in the root mean square after three prompts) and the same wrong text.
+    /// Quantised to 8 bits, in blocks of 32 with a scale, where that is faster: for weights in Q4_0, Q4_1 and Q4_K;
+    /// others meet 16 bits. The 8 bits lose something whatever computes them: an emulation in PyTorch, on the input
+    /// of every linear layer, has the same errors (the logits of SmolLM2 135M off by 0.12, 0.12 and 0.37 in the
+    /// root mean square after three prompts) and the same wrong text.
     Q8,
     /// Quantised to 16 bits, in blocks of 32 with a scale: an error 256 times smaller.
     #[default]
@@ -70,7 +70,9 @@ pub struct Cpu {
 impl Executor for Cpu {
     fn info(&self) -> ExecutorInfo {
         let activations = match self.activations {
-            Activations::Q8 => "activations of 8 bits where weights are quantised",
+            Activations::Q8 => {
+                "activations of 8 bits for weights in Q4_0, Q4_1 and Q4_K, of 16 for others that are quantised"
+            }
             Activations::Q16 => "activations of 16 bits where weights are quantised",
             Activations::F32 => "activations in f32",
         };

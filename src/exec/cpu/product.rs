@@ -165,7 +165,7 @@ fn quants<F: Quants<N>, const N: usize, Q: Quad>(
 }
 
 /// Adds the products of one block: `sums[r] += scale · x.scale · Σ (quant − offset) · x.quant`, and the minimum
-/// times the sum of `x`, where the format has two scales for each half of the block by itself.
+/// times the sum of `x`; for each half of the block by itself where the format has two scales.
 #[inline(always)]
 fn block<F: Quants<N>, const N: usize, Q: Quad, const R: usize>(
     quants: &[u8; N],
