@@ -32,7 +32,12 @@ pub struct Chain {
 impl Chain {
     /// The chain of `tokens` tokens whose scores are `table`, row after row; of `vocabulary` each.
     pub fn new(vocabulary: usize, table: Vec<f32>) -> Option<Self> {
-        let mut gpu = gpu(GpuOptions::default())?;
+        // Three rows need two dimensions of workgroups then.
+        let options = GpuOptions {
+            group_limit: Some(2),
+            ..GpuOptions::default()
+        };
+        let mut gpu = gpu(options)?;
         let mut scene = Scene::new(SEQUENCES, 1);
         scene.sequences = SEQUENCES;
         scene.pages_per_sequence = POSITIONS;

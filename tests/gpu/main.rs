@@ -102,7 +102,7 @@ impl Drop for Shared {
 fn only(stem: &'static str) -> GpuOptions {
     GpuOptions {
         forms: Forms::Named(stem),
-        group_limit: Some(61),
+        group_limit: Some(3),
         ..Default::default()
     }
 }
