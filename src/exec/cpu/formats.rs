@@ -135,6 +135,9 @@ pub trait Quants<const BYTES: usize> {
     /// How many scales there are for 32 columns, one or two.
     const SCALES: usize;
 
+    /// Whether the four words of a block are taken apart in four ways, each best written out.
+    const UNROLLED: bool = false;
+
     /// Columns `4q..4q + 4` and `16 + 4q..` of the first four rows and of the last four; `q` is below 4.
     fn quads(block: &[u8; BYTES], q: usize) -> [[Bytes; 2]; 2];
 
@@ -167,7 +170,7 @@ impl Quants<256> for Eights {
 
     #[inline(always)]
     fn quads(block: &[u8; 256], q: usize) -> [[Bytes; 2]; 2] {
-        [q, q + 4].map(|q| vectors(block, q))
+        [vectors(block, q), vectors(block, q + 4)]
     }
 
     #[inline(always)]
@@ -206,7 +209,8 @@ impl Quants<128> for Table {
             table
         };
         let table = Bytes::load(&TABLE);
-        nibbles(block, q).map(|half| half.map(|rows| rows.look_up(table)))
+        let low = nibbles(block, q);
+        halves(|half, i| low[half][i].look_up(table))
     }
 
     #[inline(always)]
@@ -223,10 +227,10 @@ impl Quants<160> for Fives {
     #[inline(always)]
     fn quads(block: &[u8; 160], q: usize) -> [[Bytes; 2]; 2] {
         let (low, bits) = (nibbles(block, q), vectors(block, 4));
-        [0, 1].map(|half| {
+        halves(|half, i| {
             // From bit `q` or `4 + q` to bit 4.
             let shift = 4 - q as i32 - 4 * half as i32;
-            [0, 1].map(|i| low[half][i].or(bits[i].shifted(shift, 16)))
+            low[half][i].or(bits[i].shifted(shift, 16))
         })
     }
 }
@@ -235,15 +239,13 @@ impl Quants<192> for Sixes {
     const OFFSET: i32 = 32;
     const MINIMA: bool = false;
     const SCALES: usize = 2;
+    const UNROLLED: bool = true;
 
     #[inline(always)]
     fn quads(block: &[u8; 192], q: usize) -> [[Bytes; 2]; 2] {
-        let low = nibbles(block, q);
-        [0, 1].map(|half| {
-            let bits = vectors(block, 4 + half);
-            // From bit `2q` to bit 4.
-            [0, 1].map(|i| low[half][i].or(bits[i].shifted(4 - 2 * q as i32, 48)))
-        })
+        let (low, bits) = (nibbles(block, q), [vectors(block, 4), vectors(block, 5)]);
+        // From bit `2q` to bit 4.
+        halves(|half, i| low[half][i].or(bits[half][i].shifted(4 - 2 * q as i32, 48)))
     }
 }
 
@@ -251,13 +253,25 @@ impl Quants<192> for Sixes {
 #[inline(always)]
 fn vectors(block: &[u8], word: usize) -> [Bytes; 2] {
     let (vectors, _) = block.as_chunks();
-    [2 * word, 2 * word + 1].map(|at| Bytes::load(&vectors[at]))
+    [
+        Bytes::load(&vectors[2 * word]),
+        Bytes::load(&vectors[2 * word + 1]),
+    ]
 }
 
 #[inline(always)]
 fn nibbles(block: &[u8], q: usize) -> [[Bytes; 2]; 2] {
-    let both = vectors(block, q);
-    [both.map(Bytes::low_nibbles), both.map(Bytes::high_nibbles)]
+    let [first, last] = vectors(block, q);
+    [
+        [first.low_nibbles(), last.low_nibbles()],
+        [first.high_nibbles(), last.high_nibbles()],
+    ]
+}
+
+/// `each(half, i)` in its place. Arrays' own `map` is not always inlined, and then vectors pass through memory.
+#[inline(always)]
+fn halves(each: impl Fn(usize, usize) -> Bytes) -> [[Bytes; 2]; 2] {
+    [[each(0, 0), each(0, 1)], [each(1, 0), each(1, 1)]]
 }
 
 #[cfg(test)]

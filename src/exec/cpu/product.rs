@@ -5,6 +5,8 @@
 //! a weight that has been read or unpacked serves up to [`TILE`] rows while it is in a register, and an
 //! octet serves all rows while it is in the nearest cache.
 
+use std::ops::Range;
+
 use super::{
     formats::{self, Fives, Nibbles, Quants, ROWS, Sixes, Table},
     quantised::{Block, Blocks},
@@ -146,21 +148,36 @@ fn quants<F: Quants<N>, const N: usize, Q: Quad>(
         for ((quants, scales), x) in blocks() {
             let (x_tiles, x_rest) = x.split_at(fours * TILE);
             let tiles = tiles.as_chunks_mut::<TILE>().0.iter_mut();
-            for (sums, x) in tiles.zip(x_tiles.as_chunks::<TILE>().0) {
-                block::<F, N, Q, TILE>(quants, scales, x.each_ref(), sums);
+            for (sums, x) in tiles.zip(x_tiles.as_chunks().0) {
+                stored::<F, N, Q, TILE>(quants, scales, x, sums);
             }
-            for (sums, x) in pairs.iter_mut().zip(x_rest.as_chunks::<2>().0) {
-                block::<F, N, Q, 2>(quants, scales, x.each_ref(), sums);
+            for (sums, x) in pairs.iter_mut().zip(x_rest.as_chunks().0) {
+                stored::<F, N, Q, 2>(quants, scales, x, sums);
             }
         }
     }
     if let [sums] = last {
         // In a register from block to block.
-        let mut total = [*sums];
+        let mut total = [load8(sums)];
         for ((quants, scales), x) in blocks() {
             block::<F, N, Q, 1>(quants, scales, [&x[x.len() - 1]], &mut total);
         }
-        *sums = total[0];
+        store8(total[0], sums);
+    }
+}
+
+/// [`block`] for sums in memory.
+#[inline(always)]
+fn stored<F: Quants<N>, const N: usize, Q: Quad, const R: usize>(
+    quants: &[u8; N],
+    scales: &[[f32; ROWS]],
+    x: &[Block<Q>; R],
+    sums: &mut [[f32; ROWS]; R],
+) {
+    let mut totals = sums.each_ref().map(load8);
+    block::<F, N, Q, R>(quants, scales, x.each_ref(), &mut totals);
+    for (sums, total) in sums.iter_mut().zip(totals) {
+        store8(total, sums);
     }
 }
 
@@ -171,33 +188,54 @@ fn block<F: Quants<N>, const N: usize, Q: Quad, const R: usize>(
     quants: &[u8; N],
     scales: &[[f32; ROWS]],
     x: [&Block<Q>; R],
-    sums: &mut [[f32; ROWS]; R],
+    sums: &mut [[F32x4; 2]; R],
 ) {
     for part in 0..F::SCALES {
         let halves = if F::SCALES == 1 { 0..2 } else { part..part + 1 };
-        let x_sums = x.map(|x| x.sums[halves.clone()].iter().sum::<i32>());
-        let mut totals = x_sums.map(|sum| [Q::sum(-F::OFFSET * sum); 2]);
-        for q in 0..4 {
-            let quads = F::quads(quants, q);
-            for (total, x) in totals.iter_mut().zip(x) {
-                for half in halves.clone() {
-                    let (rows, quad) = (quads[half], &x.quads[q + 4 * half]);
-                    *total = [0, 1].map(|i| F::dot(total[i], rows[i], quad));
-                }
-            }
+        let mut totals = x.map(|x| {
+            let sum: i32 = x.sums[halves.clone()].iter().sum();
+            [Q::sum(-F::OFFSET * sum); 2]
+        });
+        let mut quarter = |q| quarter::<F, N, Q, R>(quants, q, x, halves.clone(), &mut totals);
+        if F::UNROLLED {
+            quarter(0);
+            quarter(1);
+            quarter(2);
+            quarter(3);
+        } else {
+            (0..4).for_each(quarter);
         }
         let scale = load8(&scales[part]);
         let minimum = F::MINIMA.then(|| load8(&scales[F::SCALES + part]));
         for (r, sums) in sums.iter_mut().enumerate() {
             let x_scale = F32x4::splat(x[r].scale);
             let total = totals[r].map(|total| Q::total(total).to_f32());
-            let mut sum = load8(sums);
-            sum = [0, 1].map(|i| (scale[i] * x_scale).mul_add(total[i], sum[i]));
+            *sums = [0, 1].map(|i| (scale[i] * x_scale).mul_add(total[i], sums[i]));
             if let Some(minimum) = minimum {
-                let x_sum = F32x4::splat(x[r].scale * x_sums[r] as f32);
-                sum = [0, 1].map(|i| minimum[i].mul_add(x_sum, sum[i]));
+                let x_sum = F32x4::splat(x[r].scaled_sums[halves.clone()].iter().sum());
+                *sums = [0, 1].map(|i| minimum[i].mul_add(x_sum, sums[i]));
             }
-            store8(sum, sums);
+        }
+    }
+}
+
+/// Adds the products of columns `4q..4q + 4` and `16 + 4q..` of a block, as far as they are in `halves`.
+#[inline(always)]
+fn quarter<F: Quants<N>, const N: usize, Q: Quad, const R: usize>(
+    quants: &[u8; N],
+    q: usize,
+    x: [&Block<Q>; R],
+    halves: Range<usize>,
+    totals: &mut [[Q::Sum; 2]; R],
+) {
+    let quads = F::quads(quants, q);
+    for (total, x) in totals.iter_mut().zip(x) {
+        for half in halves.clone() {
+            let (rows, quad) = (quads[half], &x.quads[q + 4 * half]);
+            *total = [
+                F::dot(total[0], rows[0], quad),
+                F::dot(total[1], rows[1], quad),
+            ];
         }
     }
 }

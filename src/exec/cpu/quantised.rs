@@ -26,6 +26,8 @@ pub struct Block<Q> {
     pub scale: f32,
     /// The sums of the quants of the first 16 values and of the others.
     pub sums: [i32; 2],
+    /// The same as numbers: times the scale.
+    pub scaled_sums: [f32; 2],
 }
 
 impl<Q: Quad> Blocks<Q> {
@@ -85,6 +87,7 @@ fn quantise<Q: Quad>(values: &[f32; BLOCK], most: f32) -> Block<Q> {
     if largest < LEAST {
         block.scale = check.sum();
     }
+    block.scaled_sums = block.sums.map(|sum| block.scale * sum as f32);
     block
 }
 

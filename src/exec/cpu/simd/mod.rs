@@ -128,14 +128,16 @@ pub fn fetch(bytes: &[u8]) {
 /// The two halves of eight numbers.
 #[inline(always)]
 pub fn load8(from: &[f32; 8]) -> [F32x4; 2] {
-    let [a, b, c, d, e, f, g, h] = *from;
-    [F32x4::load(&[a, b, c, d]), F32x4::load(&[e, f, g, h])]
+    let (halves, _) = from.as_chunks();
+    [F32x4::load(&halves[0]), F32x4::load(&halves[1])]
 }
 
 /// Writes two vectors as eight numbers.
 #[inline(always)]
 pub fn store8(halves: [F32x4; 2], to: &mut [f32; 8]) {
-    *to = bytemuck::cast(halves.map(F32x4::lanes));
+    let (to, _) = to.as_chunks_mut();
+    halves[0].store(&mut to[0]);
+    halves[1].store(&mut to[1]);
 }
 
 /// Eight halves (IEEE, little-endian) as numbers; infinities and NaN stay what they are.

@@ -30,6 +30,12 @@ impl F32x4 {
         Self(*from)
     }
 
+    /// Writes to memory.
+    #[inline(always)]
+    pub fn store(self, to: &mut [f32; 4]) {
+        *to = self.0;
+    }
+
     /// The four numbers.
     #[inline(always)]
     pub fn lanes(self) -> [f32; 4] {

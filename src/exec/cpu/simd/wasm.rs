@@ -26,7 +26,13 @@ impl F32x4 {
     /// Reads from memory.
     #[inline(always)]
     pub fn load(from: &[f32; 4]) -> Self {
-        Self(bytemuck::cast(*from))
+        Self(bytemuck::pod_read_unaligned(bytemuck::bytes_of(from)))
+    }
+
+    /// Writes to memory.
+    #[inline(always)]
+    pub fn store(self, to: &mut [f32; 4]) {
+        bytemuck::bytes_of_mut(to).copy_from_slice(bytemuck::bytes_of(&self.0));
     }
 
     /// The four numbers.
