@@ -60,6 +60,28 @@ fn contexts_around_pages() {
     }
 }
 
+/// Where each key meets few queries, halves are not made numbers first.
+#[test]
+fn one_row_of_each_sequence() {
+    for (heads, kv_heads, head_dim) in [(9, 3, 64), (4, 1, 12), (5, 1, 16), (3, 3, 5)] {
+        let cache = cache(kv_heads, head_dim, CacheType::F16, 8);
+        for window in [None, Some(1), Some(7), Some(70)] {
+            let lengths = [(0, 1), (9, 1), (70, 1), (7, 1)];
+            check(&Case {
+                window,
+                ..case(heads, cache, &lengths)
+            });
+        }
+        // Queries beyond what the difference of the exponents leaves room for.
+        for scale in [6e4, 7e4, 1e6] {
+            check(&Case {
+                scale,
+                ..case(heads, cache, &[(40, 1), (3, 1)])
+            });
+        }
+    }
+}
+
 #[test]
 fn prefill_in_chunks_of_ragged_sequences() {
     let lengths = [(0, 40), (31, 1), (7, 17), (0, 1), (64, 3)];

@@ -5,14 +5,14 @@
 //! largest score so far, the sum of `e^(score − largest)` and the values weighted so; when a page raises the
 //! largest score, what came before is scaled down. Source: Milakov and Gimelshein 2018.
 
-use std::{array, ops::Range};
+use std::{array, mem::take, ops::Range};
 
 use super::{
-    cache::Layer,
+    cache::{Entries, Layer},
     formats::ROWS,
     math::{activate, exp},
     product::{TILE, tiles},
-    simd::{F32x4, load8, store8},
+    simd::{F32x4, HALVES, Octet, load8, store8},
 };
 use crate::{
     ops::{Activation, Attention, CacheSpec},
@@ -31,6 +31,8 @@ pub struct Scratch {
     queries: Vec<Query>,
     /// For each query, its weighted values.
     totals: Vec<[f32; ROWS]>,
+    /// All queries, for keys that are halves.
+    scaled: Vec<f32>,
 }
 
 /// How far a query's softmax is.
@@ -46,6 +48,8 @@ struct Call<'a> {
     cache: &'a CacheSpec,
     step: &'a Step,
     q: &'a [f32],
+    /// The same times [`HALVES`], where each key meets only few queries and none becomes too large.
+    scaled: Option<&'a [f32]>,
     group: usize,
 }
 
@@ -59,12 +63,20 @@ pub fn attend(
     out: &mut [f32],
     scratch: &mut Scratch,
 ) {
+    let group = op.heads / cache.kv_heads;
+    let q = &q[..step.slots.len() * op.heads * cache.head_dim];
+    let few = step.slots.len() <= step.tables.len() && group <= TILE;
+    let small = few && q.iter().all(|q| q.abs() < f32::MAX / HALVES);
+    let mut scaled = take(&mut scratch.scaled);
+    scaled.clear();
+    scaled.extend(q.iter().filter(|_| small).map(|q| q * HALVES));
     let call = Call {
         op,
         cache,
         step,
         q,
-        group: op.heads / cache.kv_heads,
+        scaled: small.then_some(&scaled),
+        group,
     };
     for slot in 0..step.tables.len() {
         scratch.rows.clear();
@@ -74,6 +86,7 @@ pub fn attend(
             (0..cache.kv_heads).for_each(|head| call.head(layer, slot, head, scratch, out));
         }
     }
+    scratch.scaled = scaled;
 }
 
 impl Call<'_> {
@@ -93,6 +106,7 @@ impl Call<'_> {
             rows,
             queries,
             totals,
+            ..
         } = scratch;
         let (page_size, head_dim) = (self.cache.page_size, self.cache.head_dim);
         let octets = head_dim.div_ceil(ROWS);
@@ -113,8 +127,17 @@ impl Call<'_> {
         for page in first / page_size..end.div_ceil(page_size) {
             let place = self.step.tables[slot][page] as usize;
             let filled = (end - page * page_size).min(page_size);
-            let keys = layer.keys(place, head, filled, keys);
-            let values = layer.values(place, head, values);
+            let once = self.scaled.is_some();
+            let keys = layer.keys(place, head, filled, once, keys);
+            let values = layer.values(place, head, once, values);
+            let q = match (&keys, self.scaled) {
+                (Entries::Halves(_), Some(scaled)) => scaled,
+                _ => self.q,
+            };
+            let factor = match values {
+                Entries::Numbers(_) => 1.0,
+                Entries::Halves(_) => HALVES,
+            };
             let tiles = queries
                 .chunks_mut(TILE)
                 .zip(totals.chunks_mut(TILE * octets));
@@ -127,20 +150,26 @@ impl Call<'_> {
                 let visible = rows.map(|row| within(self.seen(row), page * page_size, page_size));
                 let q: [&[f32]; TILE] = array::from_fn(|i| {
                     let head = head * self.group + (tile * TILE + i) % self.group;
-                    &self.q[(rows[i] * self.op.heads + head) * head_dim..][..head_dim]
+                    &q[(rows[i] * self.op.heads + head) * head_dim..][..head_dim]
                 });
                 let visible = &visible[..queries.len()];
-                self.score(keys, &q, visible, scores);
+                match keys {
+                    Entries::Numbers(keys) => self.score(keys, &q, visible, scores),
+                    Entries::Halves(keys) => self.score(keys, &q, visible, scores),
+                }
                 for ((query, totals), (scores, visible)) in queries
                     .iter_mut()
                     .zip(totals.chunks_mut(octets))
                     .zip(scores.iter_mut().zip(visible))
                 {
                     if !visible.is_empty() {
-                        query.weigh(scores, visible, totals);
+                        query.weigh(scores, visible, factor, totals);
                     }
                 }
-                self.add(values, scores, visible, totals);
+                match values {
+                    Entries::Numbers(values) => self.add(values, scores, visible, totals),
+                    Entries::Halves(values) => self.add(values, scores, visible, totals),
+                }
             }
         }
         for (i, (query, totals)) in queries.iter().zip(totals.chunks(octets)).enumerate() {
@@ -160,9 +189,9 @@ impl Call<'_> {
     }
 
     /// The scores of a page's positions that any of the queries sees; those of others are −∞.
-    fn score(
+    fn score<O: Octet>(
         &self,
-        keys: &[[f32; ROWS]],
+        keys: &[O],
         q: &[&[f32]; TILE],
         visible: &[Range<usize>],
         scores: &mut [Vec<[f32; ROWS]>; TILE],
@@ -192,9 +221,9 @@ impl Call<'_> {
     }
 
     /// Adds the values of a page, weighted.
-    fn add(
+    fn add<O: Octet>(
         &self,
-        values: &[[f32; ROWS]],
+        values: &[O],
         weights: &[Vec<[f32; ROWS]>; TILE],
         visible: &[Range<usize>],
         totals: &mut [[f32; ROWS]],
@@ -223,11 +252,12 @@ impl Call<'_> {
 }
 
 impl Query {
-    /// Turns the scores of a page into weights, and scales what came before to suit.
+    /// Turns the scores of a page into weights, `factor` times as large, and scales what came before to suit.
     fn weigh(
         &mut self,
         scores: &mut [[f32; ROWS]],
         visible: &Range<usize>,
+        factor: f32,
         totals: &mut [[f32; ROWS]],
     ) {
         let octets = &mut scores[visible.start / ROWS..visible.end.div_ceil(ROWS)];
@@ -238,18 +268,18 @@ impl Query {
         }
         let largest = largest.lanes().into_iter().fold(self.largest, f32::max);
         if largest > self.largest {
-            let factor = exp(F32x4::splat(self.largest - largest));
+            let shrink = exp(F32x4::splat(self.largest - largest));
             for total in totals {
-                store8(load8(total).map(|total| total * factor), total);
+                store8(load8(total).map(|total| total * shrink), total);
             }
-            self.sum *= factor.lanes()[0];
+            self.sum *= shrink.lanes()[0];
             self.largest = largest;
         }
         let mut sum = F32x4::zero();
         for octet in octets {
             let weights = load8(octet).map(|score| exp(score - F32x4::splat(largest)));
             sum = sum + (weights[0] + weights[1]);
-            store8(weights, octet);
+            store8(weights.map(|weight| weight * F32x4::splat(factor)), octet);
         }
         self.sum += sum.sum();
     }

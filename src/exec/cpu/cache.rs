@@ -31,6 +31,15 @@ pub struct Layer {
     values: Store,
 }
 
+/// Entries of a page, eight together.
+#[derive(Clone, Copy)]
+pub enum Entries<'a> {
+    /// Numbers.
+    Numbers(&'a [[f32; ROWS]]),
+    /// Halves, all of them finite.
+    Halves(&'a [[u8; 2 * ROWS]]),
+}
+
 /// Entries, eight together.
 enum Store {
     F32(Vec<[f32; ROWS]>),
@@ -72,30 +81,32 @@ impl Layer {
         }
     }
 
-    /// A head's keys at the first `positions` of a page: for each eight, `head_dim` octets. In `numbers` unless
-    /// they are numbers already.
+    /// A head's keys at the first `positions` of a page: for each eight, `head_dim` octets. As numbers, in
+    /// `numbers` unless they are numbers already; halves may stay what they are where they are used `once`.
     pub fn keys<'a>(
         &'a self,
         page: usize,
         head: usize,
         positions: usize,
+        once: bool,
         numbers: &'a mut Vec<[f32; ROWS]>,
-    ) -> &'a [[f32; ROWS]] {
+    ) -> Entries<'a> {
         let first = (page * self.spec.kv_heads + head) * key_octets(&self.spec);
         let count = positions.div_ceil(ROWS) * self.spec.head_dim;
-        self.keys.get(first, count, numbers)
+        self.keys.get(first, count, once, numbers)
     }
 
-    /// A head's values in a page: for each eight of the head's values, `page_size` octets.
+    /// A head's values in a page, likewise: for each eight of the head's values, `page_size` octets.
     pub fn values<'a>(
         &'a self,
         page: usize,
         head: usize,
+        once: bool,
         numbers: &'a mut Vec<[f32; ROWS]>,
-    ) -> &'a [[f32; ROWS]] {
+    ) -> Entries<'a> {
         let count = value_octets(&self.spec);
         let first = (page * self.spec.kv_heads + head) * count;
-        self.values.get(first, count, numbers)
+        self.values.get(first, count, once, numbers)
     }
 
     /// Copies a page.
@@ -132,14 +143,18 @@ impl Store {
         &'a self,
         first: usize,
         count: usize,
+        once: bool,
         numbers: &'a mut Vec<[f32; ROWS]>,
-    ) -> &'a [[f32; ROWS]] {
+    ) -> Entries<'a> {
         match self {
-            Self::F32(octets) => &octets[first..first + count],
+            Self::F32(octets) => Entries::Numbers(&octets[first..first + count]),
             Self::F16 { octets, special } => {
-                numbers.resize(count, [0.0; ROWS]);
                 let octets = &octets[first..first + count];
                 fetch(octets.as_flattened());
+                if once && !special {
+                    return Entries::Halves(octets);
+                }
+                numbers.resize(count, [0.0; ROWS]);
                 for (numbers, octet) in numbers.iter_mut().zip(octets) {
                     let wide = if *special {
                         halves(octet)
@@ -148,7 +163,7 @@ impl Store {
                     };
                     store8(wide, numbers);
                 }
-                numbers
+                Entries::Numbers(numbers)
             }
         }
     }

@@ -10,7 +10,7 @@ use std::ops::Range;
 use super::{
     formats::{self, Fives, Nibbles, Quants, ROWS, Sixes, Table},
     quantised::{Block, Blocks},
-    simd::{Eights, F32x4, Quad, Sixteens, load8, store8},
+    simd::{Eights, F32x4, Octet, Quad, Sixteens, load8, store8},
     weight::{PANEL, Panel, Weight},
 };
 use crate::tensor::DType;
@@ -86,7 +86,7 @@ fn numbers(weight: &Weight, octet: usize, input: Input, panel: &mut Panel, sums:
 }
 
 /// [`tile`] for any number of rows up to [`TILE`]: `row` gives the activations of each of `sums`.
-pub fn tiles<'a>(panel: &[[f32; ROWS]], row: impl Fn(usize) -> &'a [f32], sums: &mut Sums) {
+pub fn tiles<'a, O: Octet>(panel: &[O], row: impl Fn(usize) -> &'a [f32], sums: &mut Sums) {
     match sums.len() {
         1 => tile(panel, [row(0)], sums),
         2 => tile(panel, [row(0), row(1)], sums),
@@ -97,11 +97,11 @@ pub fn tiles<'a>(panel: &[[f32; ROWS]], row: impl Fn(usize) -> &'a [f32], sums: 
 
 /// Adds to `sums[r][i]` the products of `x[r]` with lane `i` of the columns of `panel`.
 #[inline(never)]
-fn tile<const R: usize>(panel: &[[f32; ROWS]], x: [&[f32]; R], sums: &mut Sums) {
+fn tile<const R: usize, O: Octet>(panel: &[O], x: [&[f32]; R], sums: &mut Sums) {
     let x = x.map(|x| &x[..panel.len()]);
     let mut totals: [_; R] = std::array::from_fn(|r| load8(&sums[r]));
     for (k, column) in panel.iter().enumerate() {
-        let column = load8(column);
+        let column = column.wide();
         for r in 0..R {
             let x = F32x4::splat(x[r][k]);
             totals[r] = [0, 1].map(|i| column[i].mul_add(x, totals[r][i]));
