@@ -110,7 +110,7 @@ pub trait Executor {
         rows: usize,
     ) -> LocalFuture<'_, Result<Vec<f32>>>;
 
-    /// Copies a page of every layer's keys and values, so that a sequence can write to its own copy.
+    /// Copies a page of every layer's pools, so that a sequence can write to its own copy.
     fn copy_page(&self, from: u32, to: u32) -> Result<()>;
 
     /// Makes what [`sample`](Self::sample) needs, after [`prepare`](Self::prepare), where this executor can

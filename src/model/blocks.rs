@@ -3,12 +3,28 @@
 use super::Builder;
 use crate::{
     error::{Error, Result},
-    ops::{Attention, BufferId, Experts, Lookup, Op, RotaryStore, Rotation, Route},
+    model::ModelConfig,
+    ops::{Attention, BufferId, Experts, Lookup, Op, RotaryStore, Rotation, Route, ShortConv},
 };
 
 /// The name of a tensor of one layer, without `.weight`.
 pub fn name(layer: usize, part: &str) -> String {
     format!("blk.{layer}.{part}")
+}
+
+impl ModelConfig {
+    /// Layers of attention; the others convolve.
+    pub fn attention_layers(&self) -> usize {
+        let layers = self.layers.iter();
+        layers.filter(|layer| !layer.convolves).count()
+    }
+
+    /// The place of a layer in the cache, among those of its kind.
+    fn place(&self, layer: usize) -> usize {
+        let kind = self.layers[layer].convolves;
+        let before = self.layers[..layer].iter();
+        before.filter(|layer| layer.convolves == kind).count()
+    }
 }
 
 impl Builder<'_> {
@@ -83,7 +99,7 @@ impl Builder<'_> {
     /// Rotates queries and keys, stores keys and values in the layer's cache, and attends.
     pub fn attention(&mut self, [q, k, v]: [BufferId; 3], layer: usize) -> Result<BufferId> {
         let config = self.config;
-        let heads = config.heads;
+        let (heads, place) = (config.heads, config.place(layer));
         let out = self.buffer("attended", self.columns(q));
         let rotation = match config.layers[layer].rope {
             None => None,
@@ -98,16 +114,36 @@ impl Builder<'_> {
             k,
             v,
             rotation,
-            layer,
+            layer: place,
             heads,
         }));
         self.op(Op::Attention(Attention {
             q,
-            layer,
+            layer: place,
             heads,
             scale: config.attention_scale,
             window: config.layers[layer].window,
             cap: config.attention_cap,
+            out,
+        }));
+        Ok(out)
+    }
+
+    /// The short convolution of `x` between its gates, up to the last matrix.
+    pub fn short_conv(&mut self, x: BufferId, layer: usize) -> Result<BufferId> {
+        let config = self.config;
+        let (hidden, taps) = (config.hidden, config.taps);
+        let gates = self.linear(x, &name(layer, "shortconv.in_proj"), 3 * hidden, "gates")?;
+        let conv = name(layer, "shortconv.conv");
+        let out = self.buffer("convolved", hidden);
+        let weight = self.weight(&conv, 1, hidden * taps)?;
+        let bias = self.bias(&conv, hidden)?;
+        self.op(Op::ShortConv(ShortConv {
+            x: gates,
+            weight,
+            bias,
+            taps,
+            layer: config.place(layer),
             out,
         }));
         Ok(out)
@@ -198,8 +234,13 @@ impl Builder<'_> {
     /// Ends the pass: the last norm, and the logits of the rows that are wanted. A tied model has no output
     /// matrix of its own.
     pub fn head(&mut self, x: BufferId) -> Result<()> {
+        self.head_after(x, "output_norm")
+    }
+
+    /// The same with the name of the last norm.
+    pub fn head_after(&mut self, x: BufferId, norm: &str) -> Result<()> {
         let selected = self.select_rows(x);
-        let normed = self.norm(selected, "output_norm", "normed")?;
+        let normed = self.norm(selected, norm, "normed")?;
         let matrix = match self.has("output") {
             true => "output",
             false => "token_embd",

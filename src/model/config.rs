@@ -61,6 +61,8 @@ pub struct ModelConfig {
     pub parallel: bool,
     /// Experts, where feed-forward layers are mixtures.
     pub experts: Option<Mixture>,
+    /// Positions that a token sees in layers that convolve, its own among them.
+    pub taps: usize,
 }
 
 /// How values are normalised.
@@ -81,6 +83,8 @@ pub struct LayerConfig {
     pub rope: Option<usize>,
     /// Whether its feed-forward layer is a mixture of experts; the tensors tell if `None`.
     pub sparse: Option<bool>,
+    /// Whether a convolution over the last few positions takes the place of attention.
+    pub convolves: bool,
 }
 
 /// A mixture of experts.
@@ -104,6 +108,18 @@ impl ModelConfig {
         architecture: &'static str,
         centred: bool,
         pairing: Option<Pairing>,
+    ) -> Result<Self> {
+        let kv_heads = keys.count("attention.head_count_kv")?;
+        Self::with_kv_heads(keys, architecture, centred, pairing, kv_heads)
+    }
+
+    /// The same with the number of key-value heads, or as many as there are query heads.
+    pub fn with_kv_heads(
+        keys: &Keys,
+        architecture: &'static str,
+        centred: bool,
+        pairing: Option<Pairing>,
+        kv_heads: Option<usize>,
     ) -> Result<Self> {
         let (hidden, heads) = (
             keys.required_count("embedding_length")?,
@@ -137,6 +153,7 @@ impl ModelConfig {
             window: None,
             rope: pairing.map(|_| 0),
             sparse: None,
+            convolves: false,
         };
         let epsilon = match centred {
             true => "attention.layer_norm_epsilon",
@@ -149,7 +166,7 @@ impl ModelConfig {
                 .count("feed_forward_length")?
                 .unwrap_or(hidden.saturating_mul(4)),
             heads,
-            kv_heads: keys.count("attention.head_count_kv")?.unwrap_or(heads),
+            kv_heads: kv_heads.unwrap_or(heads),
             head_dim,
             vocabulary,
             max_positions,
@@ -168,6 +185,7 @@ impl ModelConfig {
             logit_cap: None,
             parallel: false,
             experts: None,
+            taps: 1,
         })
     }
 
@@ -251,7 +269,11 @@ impl ModelConfig {
                 "attention.head_count",
                 product(self.heads * self.head_dim, self.hidden),
             ),
+            ("shortconv.l_cache", product(self.taps, self.hidden)),
         ];
+        if self.layers.iter().any(|layer| layer.convolves) {
+            products.push(("embedding_length", product(3 * self.hidden, self.hidden)));
+        }
         // Learned positions are a matrix.
         if self.ropes.is_empty() {
             products.push(("context_length", product(self.max_positions, self.hidden)));
@@ -287,6 +309,7 @@ impl ModelConfig {
             ("attention.key_length", self.head_dim),
             ("vocab_size", self.vocabulary),
             ("context_length", self.max_positions),
+            ("shortconv.l_cache", self.taps),
         ];
         if let Some(experts) = &self.experts {
             positive.push(("expert_count", experts.count));

@@ -101,12 +101,13 @@ fn read(keys: &Keys) -> Result<(&'static Family, ModelConfig)> {
 }
 
 /// Flags of `config.json` that are the same as whether a tensor is there.
-const TENSORS_DECIDE: [(&str, &str); 5] = [
+const TENSORS_DECIDE: [(&str, &str); 6] = [
     ("attention_bias", "blk.0.attn_q.bias"),
     ("use_qkv_bias", "blk.0.attn_q.bias"),
     ("mlp_bias", "blk.0.ffn_up.bias"),
     ("use_qk_norm", "blk.0.attn_q_norm.weight"),
     ("qk_layernorm", "blk.0.attn_q_norm.weight"),
+    ("conv_bias", "blk.0.shortconv.conv.bias"),
 ];
 
 /// `places`: those of the tensors by name, if they are known.
@@ -193,9 +194,11 @@ impl Graph {
     pub fn cache(&self, dtype: CacheType, page_size: usize, pages: usize) -> CacheSpec {
         let config = &self.config;
         CacheSpec {
-            layers: config.layers.len(),
+            layers: config.attention_layers(),
             kv_heads: config.kv_heads,
             head_dim: config.head_dim,
+            conv_layers: config.layers.len() - config.attention_layers(),
+            conv_width: config.hidden,
             dtype,
             page_size,
             pages,

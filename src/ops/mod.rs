@@ -16,6 +16,7 @@ pub mod norm;
 pub mod rotary_store;
 pub mod route;
 pub mod select_rows;
+pub mod short_conv;
 
 pub use attention::Attention;
 pub use embed::{Embed, Lookup};
@@ -26,6 +27,7 @@ pub use norm::Norm;
 pub use rotary_store::{Pairing, RotaryStore, Rotation};
 pub use route::Route;
 pub use select_rows::SelectRows;
+pub use short_conv::ShortConv;
 
 use crate::{
     error::{Error, Result},
@@ -60,17 +62,24 @@ pub struct BufferSpec {
     pub columns: usize,
 }
 
-/// The key-value cache that a tape's attention layers share.
+/// The cache that a tape's layers share.
 ///
-/// Pages hold `page_size` positions; a position holds `kv_heads × head_dim` keys and as many values.
+/// Pages hold `page_size` positions. A position holds `kv_heads × head_dim` keys and as many values for
+/// each attention layer, and `conv_width` values for each layer that convolves. Those need only the last
+/// few positions, but from any position on: so a sequence can be shortened, forked and shared alike,
+/// whatever its layers are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CacheSpec {
-    /// Attention layers, each with a pool of its own.
+    /// Attention layers, each with a pool of keys and one of values.
     pub layers: usize,
     /// Key-value heads of a layer.
     pub kv_heads: usize,
     /// Values in a head.
     pub head_dim: usize,
+    /// Layers that convolve, each with a pool.
+    pub conv_layers: usize,
+    /// Channels of these layers; not 0.
+    pub conv_width: usize,
     /// How entries are stored.
     pub dtype: CacheType,
     /// Positions in a page.
@@ -89,20 +98,22 @@ pub enum CacheType {
 }
 
 impl CacheSpec {
-    /// Values that one position holds in one layer, of keys or of values.
+    /// Values that one position holds in one attention layer, of keys or of values.
     pub fn width(&self) -> usize {
         self.kv_heads * self.head_dim
     }
 
-    /// Bytes of the whole cache: every layer's keys and values.
+    /// Bytes of the whole cache: every layer's pools.
     pub fn bytes(&self) -> u64 {
         let entry = match self.dtype {
             CacheType::F32 => 4,
             CacheType::F16 => 2,
         };
         // A device may hold more than a wasm program can count in its own words.
-        let counts = [self.layers, self.pages, self.page_size, self.width()];
-        2 * entry * counts.iter().map(|&count| count as u64).product::<u64>()
+        let product = |counts: &[usize]| counts.iter().map(|&count| count as u64).product::<u64>();
+        let values = product(&[2, self.layers, self.width()])
+            + product(&[self.conv_layers, self.conv_width]);
+        entry * product(&[self.pages, self.page_size]) * values
     }
 }
 
@@ -125,6 +136,8 @@ pub enum Op {
     RotaryStore(RotaryStore),
     /// Causal attention over the cache.
     Attention(Attention),
+    /// Causal convolution over the last few positions, between two gates.
+    ShortConv(ShortConv),
     /// Keeps the rows whose logits are wanted.
     SelectRows(SelectRows),
 }
@@ -151,6 +164,7 @@ impl Op {
             Self::Experts(op) => op.check(shapes),
             Self::RotaryStore(op) => op.check(shapes),
             Self::Attention(op) => op.check(shapes),
+            Self::ShortConv(op) => op.check(shapes),
             Self::SelectRows(op) => op.check(shapes),
         }
     }
@@ -166,6 +180,7 @@ impl Op {
             Self::Experts(_) => "experts",
             Self::RotaryStore(_) => "rotary_store",
             Self::Attention(_) => "attention",
+            Self::ShortConv(_) => "short_conv",
             Self::SelectRows(_) => "select_rows",
         }
     }
@@ -181,6 +196,7 @@ impl Op {
             Self::Experts(op) => [op.x, op.route, op.gated, op.out].contains(&buffer),
             Self::RotaryStore(op) => [op.q, op.k, op.v].contains(&buffer),
             Self::Attention(op) => op.q == buffer,
+            Self::ShortConv(op) => op.x == buffer,
             Self::SelectRows(op) => op.x == buffer,
         }
     }
@@ -196,6 +212,7 @@ impl Op {
             Self::Experts(op) => op.out,
             Self::RotaryStore(op) => op.q,
             Self::Attention(op) => op.out,
+            Self::ShortConv(op) => op.out,
             Self::SelectRows(op) => op.out,
         }
     }

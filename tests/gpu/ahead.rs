@@ -42,7 +42,7 @@ fn prompts(engine: &Engine, lengths: &[usize]) -> Vec<Prompt> {
         .collect()
 }
 
-fn answer(engine: &Engine, prompts: &[Prompt], config: &Json, depth: RunAhead) -> Output {
+pub fn answer(engine: &Engine, prompts: &[Prompt], config: &Json, depth: RunAhead) -> Output {
     engine.set_run_ahead(depth);
     let mut generation = engine
         .generate_prompts(prompts, &Value::from(config))
@@ -63,7 +63,7 @@ fn on_device(output: &Output) -> bool {
 
 /// Compares the answers to `config` on the host with those on the device, at every depth, to prompts of these
 /// lengths.
-fn check(engine: &Engine, lengths: &[usize], config: &Json) {
+pub fn check(engine: &Engine, lengths: &[usize], config: &Json) {
     let prompts = prompts(engine, lengths);
     let expected = answer(engine, &prompts, config, RunAhead::Host);
     assert!(!on_device(&expected));

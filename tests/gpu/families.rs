@@ -29,6 +29,7 @@ const CHECKPOINTS: [&[&str]; 3] = [
         "olmo2",
     ],
     &[
+        "lfm2",
         "olmoe",
         "phi3",
         "qwen2",

@@ -167,6 +167,8 @@ fn cache(kv_heads: usize, head_dim: usize, dtype: CacheType) -> CacheSpec {
         layers: 1,
         kv_heads,
         head_dim,
+        conv_layers: 0,
+        conv_width: 1,
         dtype,
         page_size: 4,
         pages: 60,

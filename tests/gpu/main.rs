@@ -15,6 +15,7 @@ mod families;
 mod fused;
 mod fused_attention;
 mod gated_matmul;
+mod lfm2;
 mod matmul;
 mod norm;
 mod profile;
@@ -23,6 +24,7 @@ mod route;
 mod sample;
 mod sample_forms;
 mod select_rows;
+mod short_conv;
 mod tape;
 
 use std::{

@@ -34,6 +34,8 @@ fn scene(case: &Case, rows: usize) -> (Scene, BufferId, BufferId) {
         layers: 2,
         kv_heads: case.kv_heads,
         head_dim: case.head_dim,
+        conv_layers: 0,
+        conv_width: 1,
         dtype: case.dtype,
         page_size: 4,
         pages: 32,

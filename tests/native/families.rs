@@ -15,7 +15,7 @@ use crate::support::{
 };
 
 /// A golden checkpoint of each family and feature.
-pub const CHECKPOINTS: [&str; 27] = [
+pub const CHECKPOINTS: [&str; 28] = [
     "cohere",
     "cohere-qk",
     "gemma",
@@ -25,6 +25,7 @@ pub const CHECKPOINTS: [&str; 27] = [
     "gpt2-bare",
     "gpt_neox",
     "granite",
+    "lfm2",
     "llama",
     "llama-bf16",
     "llama-draft",
@@ -89,7 +90,7 @@ fn answers_equal_hugging_face() {
     // The draft has no calls of its own.
     let called = CHECKPOINTS.iter().filter(|name| **name != "llama-draft");
     let passed = called.map(|name| generate::check(name, &golden_engine::engine(name)));
-    assert_eq!(passed.sum::<usize>(), 431);
+    assert_eq!(passed.sum::<usize>(), 436);
 }
 
 fn model(checkpoint: &Checkpoint) -> Model {

@@ -32,6 +32,7 @@ mod gguf_lies;
 mod golden_generate;
 mod healing;
 mod inputs;
+mod lfm2;
 mod lifecycle;
 mod load;
 mod metadata;

@@ -287,6 +287,8 @@ fn shapes_of_weights_that_are_not_there_are_an_error() {
         layers: 1,
         kv_heads: 1,
         head_dim: 8,
+        conv_layers: 0,
+        conv_width: 1,
         dtype: CacheType::F32,
         page_size: 4,
         pages: 1,

@@ -1,5 +1,5 @@
-//! Prompts that share a beginning with what is in the cache, in models whose layers slide: the answers are
-//! those of a cold run.
+//! Prompts that share a beginning with what is in the cache, in models whose layers slide or convolve: the
+//! answers are those of a cold run.
 
 use decant::generation::{Prompt, Value};
 use pollster::block_on;
@@ -16,9 +16,9 @@ fn answer(engine: &decant::generation::Engine, ids: &[u32]) -> Vec<u32> {
 }
 
 #[test]
-fn a_shared_prefix_changes_no_answer_where_layers_slide() {
-    // Windows of 8, and of 6 in some of the layers.
-    for model in ["mistral", "gemma2", "gemma3"] {
+fn a_shared_prefix_changes_no_answer_where_layers_slide_or_convolve() {
+    // Windows of 8, and of 6 in some of the layers; and convolutions over 3 positions.
+    for model in ["mistral", "gemma2", "gemma3", "lfm2"] {
         let prompt: Vec<u32> = (0..20).map(|i| 3 + i * 17 % 300).collect();
         // Prefixes shorter than the window, around it and beyond it; the whole prompt, less and more of it;
         // and another end.

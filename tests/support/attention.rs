@@ -272,6 +272,8 @@ pub fn cache(kv_heads: usize, head_dim: usize, dtype: CacheType, page_size: usiz
         layers: 1,
         kv_heads,
         head_dim,
+        conv_layers: 0,
+        conv_width: 1,
         dtype,
         page_size,
         pages: 96,

@@ -82,6 +82,8 @@ impl Setup {
             layers: 1,
             kv_heads: 1,
             head_dim: 1,
+            conv_layers: 0,
+            conv_width: 1,
             dtype: CacheType::F32,
             page_size: self.page_size,
             pages: self.pages,

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "no test binary uses everything")]
 
 pub mod attention;
+pub mod branches;
 pub mod checkpoint;
 pub mod close;
 pub mod convert;
@@ -19,6 +20,7 @@ pub mod random;
 pub mod read;
 pub mod safetensors;
 pub mod scene;
+pub mod short_conv;
 pub mod tokenizers;
 pub mod transformer;
 pub mod weights;

@@ -36,6 +36,8 @@ impl Scene {
                 layers: 1,
                 kv_heads: 1,
                 head_dim: 1,
+                conv_layers: 0,
+                conv_width: 1,
                 dtype: CacheType::F32,
                 page_size: 1,
                 pages: 1,

@@ -60,6 +60,8 @@ pub fn transformer(sizes: &Sizes, max_rows: usize) -> Scene {
         layers: 2,
         kv_heads: sizes.kv_heads,
         head_dim: sizes.head_dim,
+        conv_layers: 0,
+        conv_width: 1,
         dtype: sizes.cache,
         page_size: PAGE,
         pages: 24,

@@ -19,6 +19,7 @@ mod norm;
 mod pass;
 mod product;
 mod quantised;
+mod short_conv;
 mod simd;
 mod weight;
 
@@ -29,6 +30,7 @@ use std::{
 
 use cache::Layer;
 use pass::{Pass, Scratch};
+use short_conv::Past;
 use web_time::Instant;
 use weight::Weight;
 
@@ -62,6 +64,7 @@ pub struct Cpu {
     weights: RefCell<Vec<Weight>>,
     tapes: Vec<host::Prepared>,
     layers: RefCell<Vec<Layer>>,
+    pasts: RefCell<Vec<Past>>,
     scratch: RefCell<Scratch>,
     counters: Cell<Counters>,
     profile: RefCell<Option<Profile>>,
@@ -87,12 +90,16 @@ impl Executor for Cpu {
     fn allocate(&mut self, allocation: Allocation) -> LocalFuture<'_, Result<()>> {
         let weights = allocation.weights.iter().cloned().map(Weight::new);
         let layers = (0..allocation.cache.layers).map(|_| Layer::new(allocation.cache));
-        let made = weights
-            .collect::<Result<Vec<_>>>()
-            .and_then(|weights| Ok((weights, layers.collect::<Result<Vec<_>>>()?)));
-        Box::pin(ready(made.map(|(weights, layers)| {
+        let pasts = (0..allocation.cache.conv_layers).map(|_| Past::new(allocation.cache));
+        let made = (|| {
+            let weights: Vec<_> = weights.collect::<Result<_>>()?;
+            let layers: Vec<_> = layers.collect::<Result<_>>()?;
+            Ok((weights, layers, pasts.collect::<Result<Vec<_>>>()?))
+        })();
+        Box::pin(ready(made.map(|(weights, layers, pasts)| {
             self.weights = RefCell::new(weights);
             self.layers = RefCell::new(layers);
+            self.pasts = RefCell::new(pasts);
             self.allocation = Some(allocation);
         })))
     }
@@ -127,9 +134,13 @@ impl Executor for Cpu {
     }
 
     fn copy_page(&self, from: u32, to: u32) -> Result<()> {
+        let (from, to) = (from as usize, to as usize);
         let mut layers = self.layers.borrow_mut();
-        let layers = layers.iter_mut();
-        layers.for_each(|layer| layer.copy_page(from as usize, to as usize));
+        layers
+            .iter_mut()
+            .for_each(|layer| layer.copy_page(from, to));
+        let mut pasts = self.pasts.borrow_mut();
+        pasts.iter_mut().for_each(|past| past.copy_page(from, to));
         Ok(())
     }
 
@@ -177,6 +188,7 @@ impl Cpu {
             cache: &allocation.cache,
             weights: &self.weights.borrow(),
             layers: &mut self.layers.borrow_mut(),
+            pasts: &mut self.pasts.borrow_mut(),
             buffers: &mut buffers.borrow_mut(),
             scratch: &mut self.scratch.borrow_mut(),
             activations: self.activations,

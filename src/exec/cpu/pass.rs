@@ -11,13 +11,14 @@ use super::{
     norm,
     product::{Input, Sums, multiply},
     quantised::{Blocks, MOST},
+    short_conv::{self, Past},
     simd::{Eights, F32x4, Sixteens},
     weight::{PANEL, Panel, Weight},
 };
 use crate::{
     ops::{
         self, Attention, BufferId, CacheSpec, Embed, Experts, GatedMatMul, Lookup, MatMul, Norm,
-        Op, RotaryStore, Rows, WeightId,
+        Op, RotaryStore, Rows, ShortConv, WeightId,
     },
     tape::{Step, Tape},
 };
@@ -54,6 +55,7 @@ pub struct Pass<'a> {
     pub cache: &'a CacheSpec,
     pub weights: &'a [Weight],
     pub layers: &'a mut [Layer],
+    pub pasts: &'a mut [Past],
     pub buffers: &'a mut [Vec<f32>],
     pub scratch: &'a mut Scratch,
     /// How activations meet quantised weights.
@@ -70,6 +72,7 @@ impl<'a> Pass<'a> {
             Op::GatedMatMul(op) => self.gated_matmul(op),
             Op::RotaryStore(op) => self.rotary_store(op),
             Op::Attention(op) => self.attention(op),
+            Op::ShortConv(op) => self.short_conv(op),
             Op::Route(op) => {
                 let mut out = take(&mut self.buffers[op.out.0]);
                 let (experts, chosen) = (self.columns(op.scores), self.columns(op.out) / 2);
@@ -273,6 +276,16 @@ impl<'a> Pass<'a> {
         let layer = &self.layers[op.layer];
         attention::attend(op, self.cache, layer, self.step, &q, &mut out, scratch);
         self.give(op.q, q, op.out, out);
+    }
+
+    fn short_conv(&mut self, op: &ShortConv) {
+        let len = self.get(op.x).len();
+        let (x, mut out) = self.take(op.x, op.out);
+        let bias = op.bias.map(|bias| self.vector(bias));
+        let factors = (self.vector(op.weight), bias);
+        let past = &mut self.pasts[op.layer];
+        short_conv::short_conv(op, past, self.step, factors, &x[..len], &mut out);
+        self.give(op.x, x, op.out, out);
     }
 }
 

@@ -169,6 +169,7 @@ impl Binder<'_> {
             Slot::Weights(buffer) => &self.store.weights[buffer],
             Slot::Keys(layer) => &self.store.cache[layer][0],
             Slot::Values(layer) => &self.store.cache[layer][1],
+            Slot::Past(layer) => &self.store.pasts[layer],
             Slot::Scratch => &self.buffers.scratch,
             Slot::Joined => &self.buffers.joined,
             Slot::Sampling(part) => match self.sampling {

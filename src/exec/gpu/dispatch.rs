@@ -83,6 +83,8 @@ pub(super) enum Slot {
     Keys(usize),
     /// A layer's values.
     Values(usize),
+    /// What positions left in a layer that convolves.
+    Past(usize),
     /// What an operation needs between its own dispatches.
     Scratch,
     /// Activations that fused operations write together, for few rows.
@@ -167,13 +169,28 @@ pub(super) const fn quads(cache: &CacheSpec) -> usize {
     cache.head_dim.div_ceil(4)
 }
 
+/// Quads of an entry of a layer that convolves.
+pub(super) const fn past_quads(cache: &CacheSpec) -> usize {
+    cache.conv_width.div_ceil(4)
+}
+
 /// Bytes of a layer's pool of keys, or of values.
 pub(super) fn pool_bytes(cache: &CacheSpec) -> u64 {
+    page_bytes(cache, cache.kv_heads * quads(cache)) * cache.pages as u64
+}
+
+/// Bytes of the pool of a layer that convolves.
+pub(super) fn past_bytes(cache: &CacheSpec) -> u64 {
+    page_bytes(cache, past_quads(cache)) * cache.pages as u64
+}
+
+/// Bytes of a page of entries of `quads` quads.
+pub(super) fn page_bytes(cache: &CacheSpec, quads: usize) -> u64 {
     let quad: u64 = match cache.dtype {
         CacheType::F32 => 16,
         CacheType::F16 => 8,
     };
-    (cache.pages * cache.page_size * cache.kv_heads * quads(cache)) as u64 * quad
+    (cache.page_size * quads) as u64 * quad
 }
 
 /// The word of the step that holds the number of rows.

@@ -8,7 +8,7 @@ use super::{
     fused_kernels::{ATTENTION_ROTARY, MATMUL_FUSED_VECTOR, MATMUL_FUSED_WORKGROUP},
     params::{
         AttentionMergeParams, AttentionParams, EmbedParams, ExpertsParams, MatMulParams,
-        NormParams, RotaryStoreParams, RouteParams, Scalar, SelectRowsParams,
+        NormParams, RotaryStoreParams, RouteParams, Scalar, SelectRowsParams, ShortConvParams,
     },
     sample_kernels::sample_kernels,
 };
@@ -72,6 +72,7 @@ pub fn kernels() -> impl Iterator<Item = &'static Kernel> {
         &ATTENTION,
         &ATTENTION_SPLIT,
         &ATTENTION_ROTARY,
+        &SHORT_CONV,
     ];
     let plain = [&ROUTE, &SELECT_ROWS, &ATTENTION_MERGE];
     let plain = NORM.iter().chain(&NORM_WORKGROUP).chain(plain);
@@ -367,6 +368,13 @@ pub(super) static ATTENTION_SPLIT: ByCache = by_cache!(
     ],
     [read(1), read(2), read(3), read(4), write(5)],
     ["LANES", "GROUP", "TILES"]
+);
+pub(super) static SHORT_CONV: ByCache = by_cache!(
+    "short_conv",
+    ShortConvParams,
+    ["short_conv.wgsl"],
+    [read(1), read(2), read(3), read(4), write(5), write(6)],
+    ["LANES", "STORES", "CONVOLVES"]
 );
 pub(super) static ATTENTION_MERGE: Kernel = kernel!(
     "attention_merge",

@@ -90,6 +90,11 @@ params! {
         kv_heads: u32, quads: u32, rotary_dims: u32, table: u32, stride: u32, k_at: u32, v_at: u32,
         splits: u32, window: u32, scale: f32, cap: f32,
     }
+    /// `short_conv.wgsl`.
+    ShortConvParams {
+        positions: u32, slots: u32, tables: u32, pages: u32, page_size: u32, width: u32, taps: u32,
+        weight: u32, has_bias: u32, bias: u32, x_stride: u32, out_stride: u32,
+    }
     /// `lib/sample.wgsl`.
     SampleParams {
         vocabulary: u32, stride: u32, slices: u32, most: u32, tokens: u32, positions: u32, past: u32,

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 
 use super::{
     device::Device,
-    dispatch::pool_bytes,
+    dispatch::{page_bytes, past_bytes, past_quads, pool_bytes, quads},
     memory::{Budget, Buffer},
     placement::{ALIGNMENT, Part, Placement},
 };
@@ -22,7 +22,9 @@ pub(super) struct Store {
     pub weights: Vec<Buffer>,
     /// Keys and values of each layer.
     pub cache: Vec<[Buffer; 2]>,
-    /// One page, for copies within a pool, which WebGPU does not do directly.
+    /// What positions left in each layer that convolves.
+    pub pasts: Vec<Buffer>,
+    /// One page of any pool, for copies within a pool, which WebGPU does not do directly.
     page: Buffer,
     /// What bindings get that a dispatch does not read.
     pub nothing: Buffer,
@@ -40,9 +42,14 @@ impl Store {
         let placement = Placement::plan(&allocation.weights, limit)?;
         let cache = &allocation.cache;
         let pool = pool_bytes(cache);
-        if pool > limit {
+        let past = match cache.conv_layers {
+            0 => 0,
+            _ => past_bytes(cache),
+        };
+        let largest = pool.max(past);
+        if largest > limit {
             return Err(Error::unsupported(format!(
-                "a cache of {} positions needs {pool} bytes for one layer's keys, the device binds {limit}: load with a shorter context",
+                "a cache of {} positions needs {largest} bytes for one layer, the device binds {limit}: load with a shorter context",
                 cache.pages * cache.page_size
             )));
         }
@@ -56,7 +63,9 @@ impl Store {
             let pools = budget.buffers(device, "cache", both, &[pool, pool]).await?;
             layers.extend(<[Buffer; 2]>::try_from(pools));
         }
-        let page = pool / cache.pages.max(1) as u64;
+        let pasts = vec![past; cache.conv_layers];
+        let pasts = budget.buffers(device, "cache", both, &pasts).await?;
+        let page = largest / cache.pages.max(1) as u64;
         let mut small = budget
             .buffers(device, "small buffers", both, &[page, 16])
             .await?
@@ -70,6 +79,7 @@ impl Store {
             placement,
             weights,
             cache: layers,
+            pasts,
             page,
             nothing,
             unflushed: Cell::new(0),
@@ -188,8 +198,12 @@ impl Store {
 
     /// Records the copy of a page of every pool.
     pub fn copy_page(&self, encoder: &mut wgpu::CommandEncoder, from: u32, to: u32) {
-        let bytes = pool_bytes(&self.allocation.cache) / self.allocation.cache.pages.max(1) as u64;
-        for pool in self.cache.iter().flatten() {
+        let cache = &self.allocation.cache;
+        let bytes = page_bytes(cache, cache.kv_heads * quads(cache));
+        let pools = self.cache.iter().flatten().map(|pool| (pool, bytes));
+        let bytes = page_bytes(cache, past_quads(cache));
+        let pasts = self.pasts.iter().map(|pool| (pool, bytes));
+        for (pool, bytes) in pools.chain(pasts) {
             encoder.copy_buffer_to_buffer(pool, u64::from(from) * bytes, &self.page, 0, bytes);
             encoder.copy_buffer_to_buffer(&self.page, 0, pool, u64::from(to) * bytes, bytes);
         }

@@ -30,6 +30,8 @@ pub struct Reference {
     tapes: Vec<host::Prepared>,
     /// Keys and values of each layer: `pages × page_size × width`.
     cache: RefCell<Vec<[Vec<f32>; 2]>>,
+    /// What positions left in each layer that convolves: `pages × page_size × conv_width`.
+    convs: RefCell<Vec<Vec<f32>>>,
     counters: Cell<Counters>,
 }
 
@@ -45,20 +47,25 @@ impl Executor for Reference {
 
     fn allocate(&mut self, allocation: Allocation) -> LocalFuture<'_, Result<()>> {
         let cache = &allocation.cache;
-        let values = cache.pages * cache.page_size * cache.width();
+        let positions = cache.pages * cache.page_size;
+        let values = positions * cache.width();
         let made = (|| {
             let pools = (0..cache.layers)
                 .map(|_| Ok([zeros(values)?, zeros(values)?]))
+                .collect::<Result<_>>()?;
+            let convs = (0..cache.conv_layers)
+                .map(|_| zeros(positions * cache.conv_width))
                 .collect::<Result<_>>()?;
             let weights = allocation
                 .weights
                 .iter()
                 .map(|w| zeros(w.bytes()))
                 .collect::<Result<_>>()?;
-            Ok((pools, weights))
+            Ok((pools, convs, weights))
         })();
-        Box::pin(ready(made.map(|(pools, weights)| {
+        Box::pin(ready(made.map(|(pools, convs, weights)| {
             self.cache = RefCell::new(pools);
+            self.convs = RefCell::new(convs);
             self.weights = RefCell::new(weights);
             self.allocation = Some(allocation);
         })))
@@ -101,13 +108,18 @@ impl Executor for Reference {
 
     fn copy_page(&self, from: u32, to: u32) -> Result<()> {
         let cache = self.allocation()?.cache;
-        let page = cache.page_size * cache.width();
-        for pool in self.cache.borrow_mut().iter_mut().flatten() {
-            pool.copy_within(
-                from as usize * page..(from as usize + 1) * page,
-                to as usize * page,
-            );
-        }
+        let copy = |pool: &mut Vec<f32>, width: usize| {
+            let page = cache.page_size * width;
+            let from = from as usize * page;
+            pool.copy_within(from..from + page, to as usize * page);
+        };
+        let mut pools = self.cache.borrow_mut();
+        let pools = pools.iter_mut().flatten();
+        pools.for_each(|pool| copy(pool, cache.width()));
+        let mut convs = self.convs.borrow_mut();
+        convs
+            .iter_mut()
+            .for_each(|pool| copy(pool, cache.conv_width));
         Ok(())
     }
 

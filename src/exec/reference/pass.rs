@@ -5,7 +5,10 @@ use half::f16;
 use super::Reference;
 use crate::{
     exec::Allocation,
-    ops::{self, Attention, BufferId, CacheType, Lookup, MatMul, Op, RotaryStore, Rows, WeightId},
+    ops::{
+        self, Attention, BufferId, CacheSpec, CacheType, Lookup, MatMul, Op, RotaryStore, Rows,
+        ShortConv, WeightId,
+    },
     tape::{Step, Tape},
     tensor::Matrix,
 };
@@ -111,6 +114,7 @@ impl Pass<'_> {
             }
             Op::RotaryStore(op) => self.rotary_store(op),
             Op::Attention(op) => self.attention(op),
+            Op::ShortConv(op) => self.short_conv(op),
             Op::Route(op) => {
                 let mut out = self.get(op.out);
                 let (experts, chosen) = (self.columns(op.scores), self.columns(op.out) / 2);
@@ -172,17 +176,14 @@ impl Pass<'_> {
                 ops::rotary_store::reference(q_row, head_dim, &angles, rotation.pairing);
                 ops::rotary_store::reference(k_row, head_dim, &angles, rotation.pairing);
             }
-            let entry = self.entry(slot, position);
+            let entry = self.entry(slot, position, width);
             let mut pools = self.executor.cache.borrow_mut();
             for (pool, new) in pools[op.layer]
                 .iter_mut()
                 .zip([&*k_row, &v[row * width..][..width]])
             {
                 for (stored, &value) in pool[entry..][..width].iter_mut().zip(new) {
-                    *stored = match cache.dtype {
-                        CacheType::F32 => value,
-                        CacheType::F16 => f16::from_f32(value).to_f32(),
-                    };
+                    *stored = stored_as(cache.dtype, value);
                 }
             }
         }
@@ -201,12 +202,13 @@ impl Pass<'_> {
                     .window
                     .map_or(end as usize, |window| window.min(end as usize))
                     as u32;
-                let entries = (end - seen..end).map(|at| self.entry(self.step.slots[row], at));
+                let (slot, width) = (self.step.slots[row], cache.width());
+                let entries = (end - seen..end).map(|at| self.entry(slot, at, width));
                 let entries: Vec<usize> = entries.collect();
                 let [keys, values] = [0, 1].map(|i| {
                     entries
                         .iter()
-                        .map(|&at| &pools[op.layer][i][at..][..cache.width()])
+                        .map(|&at| &pools[op.layer][i][at..][..width])
                         .collect::<Vec<_>>()
                 });
                 let q = &q[row * columns..][..columns];
@@ -224,10 +226,55 @@ impl Pass<'_> {
         self.put(op.out, &out);
     }
 
-    /// Where a position's entry begins in its layer's pools.
-    fn entry(&self, slot: u32, position: u32) -> usize {
+    fn short_conv(&mut self, op: &ShortConv) {
+        let (x, mut out) = (self.get(op.x), self.get(op.out));
+        let CacheSpec {
+            conv_width: width,
+            dtype,
+            ..
+        } = self.allocation.cache;
+        let (weight, bias) = (
+            self.vector(op.weight),
+            op.bias.map(|bias| self.vector(bias)),
+        );
+        {
+            let step = self.step;
+            let rows = || {
+                step.slots
+                    .iter()
+                    .zip(&step.positions)
+                    .zip(x.chunks(3 * width))
+            };
+            let mut pools = self.executor.convs.borrow_mut();
+            let pool = &mut pools[op.layer];
+            for ((&slot, &position), row) in rows() {
+                let entry = &mut pool[self.entry(slot, position, width)..][..width];
+                for (stored, value) in entry.iter_mut().zip(ops::short_conv::gated(row)) {
+                    *stored = stored_as(dtype, value);
+                }
+            }
+            for (((&slot, &position), row), out) in rows().zip(out.chunks_mut(width)) {
+                let earlier = (0..position).rev().take(op.taps - 1);
+                let earlier = earlier.map(|at| &pool[self.entry(slot, at, width)..][..width]);
+                let earlier: Vec<&[f32]> = earlier.collect();
+                ops::short_conv::reference(row, &earlier, &weight, bias.as_deref(), out);
+            }
+        }
+        self.put(op.out, &out);
+    }
+
+    /// Where a position's entry begins in a pool whose entries have `width` values.
+    fn entry(&self, slot: u32, position: u32, width: usize) -> usize {
         let cache = self.allocation.cache;
         let page = self.step.tables[slot as usize][position as usize / cache.page_size] as usize;
-        (page * cache.page_size + position as usize % cache.page_size) * cache.width()
+        (page * cache.page_size + position as usize % cache.page_size) * width
+    }
+}
+
+/// What the cache gives back of `value`.
+fn stored_as(dtype: CacheType, value: f32) -> f32 {
+    match dtype {
+        CacheType::F32 => value,
+        CacheType::F16 => f16::from_f32(value).to_f32(),
     }
 }

@@ -7,6 +7,7 @@ mod gemma3;
 mod gpt2;
 mod gpt_neox;
 mod granite;
+mod lfm2;
 mod llama;
 mod mistral;
 mod olmo2;
@@ -29,6 +30,7 @@ pub const FAMILIES: &[Family] = &[
     gpt2::FAMILY,
     gpt_neox::FAMILY,
     granite::FAMILY,
+    lfm2::FAMILY,
     llama::FAMILY,
     mistral::FAMILY,
     olmo2::FAMILY,

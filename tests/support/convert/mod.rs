@@ -24,7 +24,7 @@ pub fn gguf(files: &Files, quantised: Option<DType>) -> Checkpoint {
     let config: Json = serde_json::from_slice(&files.config).unwrap();
     let kind = config["model_type"].as_str().unwrap().to_owned();
     let converter = Converter {
-        architecture: architecture(&kind),
+        architecture: names::architecture(&kind),
         config,
         kind,
     };
@@ -84,28 +84,6 @@ struct Converter {
     architecture: &'static str,
     kind: String,
     config: Json,
-}
-
-fn architecture(model_type: &str) -> &'static str {
-    match model_type {
-        "llama" | "mistral" => "llama",
-        "cohere" => "command-r",
-        "gemma" => "gemma",
-        "gemma2" => "gemma2",
-        "gemma3_text" => "gemma3",
-        "gpt2" => "gpt2",
-        "gpt_neox" => "gptneox",
-        "granite" => "granite",
-        "olmo2" => "olmo2",
-        "olmoe" => "olmoe",
-        "phi3" => "phi3",
-        "qwen2" => "qwen2",
-        "qwen3" => "qwen3",
-        "qwen3_moe" => "qwen3moe",
-        "smollm3" => "smollm3",
-        "stablelm" => "stablelm",
-        other => panic!("{other}"),
-    }
 }
 
 impl Converter {
@@ -170,12 +148,22 @@ impl Converter {
         set("vocab_size", count(&["vocab_size"]));
         set(
             "attention.layer_norm_rms_epsilon",
-            number(&["rms_norm_eps"]),
+            number(&["rms_norm_eps", "norm_eps"]),
         );
         set(
             "attention.layer_norm_epsilon",
             number(&["layer_norm_eps", "layer_norm_epsilon"]),
         );
+        if self.kind == "lfm2" {
+            let types = self.config["layer_types"].as_array().unwrap();
+            let heads = self.kv_heads() as i64;
+            let heads = types
+                .iter()
+                .map(|kind| if kind == "conv" { 0 } else { heads });
+            let heads = Value::Integers(heads.collect());
+            set("attention.head_count_kv", Some(heads));
+            set("shortconv.l_cache", count(&["conv_L_cache"]));
+        }
         let window = count(&["sliding_window"]);
         // For Phi-3, 0 is none.
         let none = (self.kind == "phi3").then_some(Value::Unsigned(0));

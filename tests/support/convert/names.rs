@@ -1,4 +1,28 @@
-//! Names of tensors, from checkpoints to GGUF files.
+//! Names of architectures and tensors, from checkpoints to GGUF files.
+
+/// What GGUF files call a model of this type.
+pub fn architecture(model_type: &str) -> &'static str {
+    match model_type {
+        "llama" | "mistral" => "llama",
+        "cohere" => "command-r",
+        "gemma" => "gemma",
+        "gemma2" => "gemma2",
+        "gemma3_text" => "gemma3",
+        "gpt2" => "gpt2",
+        "gpt_neox" => "gptneox",
+        "granite" => "granite",
+        "lfm2" => "lfm2",
+        "olmo2" => "olmo2",
+        "olmoe" => "olmoe",
+        "phi3" => "phi3",
+        "qwen2" => "qwen2",
+        "qwen3" => "qwen3",
+        "qwen3_moe" => "qwen3moe",
+        "smollm3" => "smollm3",
+        "stablelm" => "stablelm",
+        other => panic!("{other}"),
+    }
+}
 
 /// What GGUF files call the tensor `name` of a model of type `kind`; of a tensor that is stacked with others,
 /// the whole's name, `#`, and its number.
@@ -12,6 +36,7 @@ pub fn rename(kind: &str, name: &str) -> String {
         ("model.", ""),
         ("embed_tokens.", "token_embd."),
         ("embed_in.", "token_embd."),
+        ("embedding_norm.", "token_embd_norm."),
         ("wte.", "token_embd."),
         ("wpe.", "position_embd."),
         ("final_layer_norm.", "output_norm."),
@@ -24,6 +49,16 @@ pub fn rename(kind: &str, name: &str) -> String {
         ("self_attn.k_proj.", "attn_k."),
         ("self_attn.v_proj.", "attn_v."),
         ("self_attn.o_proj.", "attn_output."),
+        ("self_attn.out_proj.", "attn_output."),
+        ("self_attn.q_layernorm.", "attn_q_norm."),
+        ("self_attn.k_layernorm.", "attn_k_norm."),
+        ("conv.conv.", "shortconv.conv."),
+        ("conv.in_proj.", "shortconv.in_proj."),
+        ("conv.out_proj.", "shortconv.out_proj."),
+        ("operator_norm.", "attn_norm."),
+        ("feed_forward.w1.", "ffn_gate."),
+        ("feed_forward.w2.", "ffn_down."),
+        ("feed_forward.w3.", "ffn_up."),
         ("self_attn.q_norm.", "attn_q_norm."),
         ("self_attn.k_norm.", "attn_k_norm."),
         ("self_attn.qkv_proj.", "attn_qkv."),

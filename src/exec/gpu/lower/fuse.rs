@@ -1,8 +1,8 @@
 //! Operations that run together: which neighbours on a tape have a joint form, and that form.
 //!
 //! Three patterns, all for few rows: a normalisation and the product that reads it; the same with a gated
-//! product; and the first half of a layer, from the normalisation to attention, in three dispatches. What
-//! matches none runs by itself, as everything does for many rows. A pattern matches only where nobody
+//! product; and the first half of a layer, from the normalisation to attention, in three dispatches. And a
+//! convolution by itself, whose joint form is for rows that do not need each other. What matches none runs by itself, as everything does for many rows. A pattern matches only where nobody
 //! else reads what it leaves out.
 
 use super::{
@@ -110,6 +110,10 @@ impl Lowering<'_> {
                     out_columns: self.width(op.out),
                 })?;
                 Ok(Some((2, self.for_few_rows(vec![operation], false))))
+            }
+            [Op::ShortConv(op), ..] => {
+                let operation = self.short_conv_alone(op)?;
+                Ok(Some((1, self.for_few_rows(vec![operation], true))))
             }
             _ => Ok(None),
         }

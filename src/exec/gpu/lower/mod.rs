@@ -7,6 +7,7 @@ mod experts;
 mod fuse;
 mod fused_product;
 mod linear;
+mod short_conv;
 
 use super::{
     dispatch::{Alternative, Class, Dispatch, Operation, Overrides, Slot, rows_at, stride},
@@ -43,6 +44,7 @@ impl Lowering<'_> {
             Op::Experts(op) => self.experts(op),
             Op::RotaryStore(op) => self.rotary_store(op),
             Op::Attention(op) => self.attention(op),
+            Op::ShortConv(op) => self.short_conv(op),
             Op::SelectRows(op) => self.select_rows(op),
         }
     }
