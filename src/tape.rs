@@ -6,7 +6,7 @@
 
 use crate::{
     error::{Error, Result},
-    ops::{BufferId, BufferSpec, CacheSpec, Op, Rows, Shapes},
+    ops::{BufferId, BufferSpec, CacheSpec, Lookup, Op, Rows, Shapes},
     tensor::WeightSpec,
 };
 
@@ -34,6 +34,31 @@ impl Tape {
             cache,
         };
         self.ops.iter().try_for_each(|op| op.check(&shapes))
+    }
+
+    /// For each of `weights` weights, in how many groups of rows it can be divided among threads, so that each has
+    /// its share of every group: 1 for the matrix of a linear layer and for an embedding, as many as there are experts
+    /// for theirs, 0 for what every thread reads whole.
+    pub fn groups(&self, weights: usize) -> Vec<usize> {
+        let mut groups = vec![0; weights];
+        for op in &self.ops {
+            match op {
+                Op::Embed(op) if op.lookup == Lookup::Token => groups[op.weight.0] = 1,
+                Op::MatMul(op) => groups[op.weight.0] = 1,
+                Op::GatedMatMul(op) => {
+                    for weight in [op.gate, op.up] {
+                        groups[weight.0] = 1;
+                    }
+                }
+                Op::Experts(op) => {
+                    for weight in [op.gate, op.up, op.down] {
+                        groups[weight.0] = op.experts;
+                    }
+                }
+                _ => {}
+            }
+        }
+        groups
     }
 
     /// The most rows that `buffer` may hold.

@@ -16,6 +16,7 @@ import type {
   WireLoadOptions,
   WireSource,
 } from "./protocol.js";
+import { startWorker } from "./start.js";
 import type { Line } from "./stream.js";
 import type { LoadProgress } from "./types.js";
 
@@ -68,7 +69,10 @@ export class Connection {
 
   /** Starts an engine in a worker. */
   static inWorker(): Connection {
-    const worker = startWorker();
+    const worker = startWorker(
+      () => new Worker(new URL("./worker.js", import.meta.url), { type: "module" }),
+      new URL("./worker.js", import.meta.url),
+    );
     const place: Place = { users: 0, failed: new Set(), end: () => worker.terminate() };
     worker.addEventListener("error", (event) => {
       event.preventDefault();
@@ -220,22 +224,5 @@ export class Connection {
 
   #post(message: ToEngine, transfer: Transferable[] = []): void {
     this.#endpoint.postMessage(message, transfer);
-  }
-}
-
-function startWorker(): Worker {
-  try {
-    return new Worker(new URL("./worker.js", import.meta.url), { type: "module" });
-  } catch (error) {
-    // A worker's script must be of the page's own origin, but it may import from where the package is.
-    if (!(error instanceof DOMException) || error.name !== "SecurityError") throw error;
-    const script = `import ${JSON.stringify(new URL("./worker.js", import.meta.url).href)};`;
-    const url = URL.createObjectURL(new Blob([script], { type: "text/javascript" }));
-    const worker = new Worker(url, { type: "module" });
-    // The script is fetched later than this, but not later than its first message or error.
-    const done = () => URL.revokeObjectURL(url);
-    worker.addEventListener("message", done, { once: true });
-    worker.addEventListener("error", done, { once: true });
-    return worker;
   }
 }

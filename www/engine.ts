@@ -140,15 +140,21 @@ let started: { bindings: Bindings; path: string } | undefined;
 
 /** Downloads and compiles the module that suits the browser. */
 async function compile(): Promise<{ bindings: Bindings; path: string }> {
-  let bindings: Bindings;
-  let url: URL;
+  const { bindings: found, url } = await bindings();
+  await found.default({ module_or_path: url });
+  return { bindings: found, path: url.pathname };
+}
+
+/** The bindings of the module that suits the browser, and where it is. */
+export async function bindings(): Promise<{ bindings: Bindings; url: URL }> {
   if (WebAssembly.validate(RELAXED_SIMD)) {
-    bindings = await import("./bindings/relaxed/decant.js");
-    url = new URL("./decant-relaxed.wasm", import.meta.url);
-  } else {
-    bindings = await import("./bindings/decant.js");
-    url = new URL("./decant.wasm", import.meta.url);
+    return {
+      bindings: await import("./bindings/relaxed/decant.js"),
+      url: new URL("./decant-relaxed.wasm", import.meta.url),
+    };
   }
-  await bindings.default({ module_or_path: url });
-  return { bindings, path: url.pathname };
+  return {
+    bindings: await import("./bindings/decant.js"),
+    url: new URL("./decant.wasm", import.meta.url),
+  };
 }

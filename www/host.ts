@@ -7,6 +7,7 @@ import { feed } from "./loader/feed.js";
 import { portFetch } from "./loader/fetch-port.js";
 import { produce } from "./producer.js";
 import type { Calls, Endpoint, Loaded, ToEngine, ToPage } from "./protocol.js";
+import { Threads } from "./threads.js";
 
 type LoadMessage = Extract<ToEngine, { type: "load" }>;
 
@@ -22,6 +23,8 @@ export class Host {
   #loaded: Promise<void> = Promise.resolve();
   #engine: Engine | undefined;
   #model: WasmModel | undefined;
+  /** Those beside this one, once the model is asked for. */
+  #threads: Threads | undefined;
   /** By which others find the model. */
   #id: number | undefined;
 
@@ -57,6 +60,7 @@ export class Host {
       const loaded = await this.#read(message);
       this.#endpoint.postMessage({ type: "loaded", loaded });
     } catch (error) {
+      this.#threads?.end();
       this.#endpoint.postMessage({ type: "failed", error: toWire(error) });
     }
   }
@@ -66,13 +70,19 @@ export class Host {
     const warnings: string[] = [];
     const engine = await Engine.start();
     this.#engine = engine;
-    engine.death.catch((error) =>
-      this.#endpoint.postMessage({ type: "dead", error: toWire(error) }),
-    );
+    const { threads: count } = options;
+    const threads =
+      count > 1 ? new Threads(count, () => engine.run((engine) => engine.module())) : undefined;
+    this.#threads = threads;
+    engine.death.catch((error) => {
+      threads?.end();
+      this.#endpoint.postMessage({ type: "dead", error: toWire(error) });
+    });
     const model = await feed(engine, source, {
       fetch: fetch === null ? globalThis.fetch.bind(globalThis) : portFetch(fetch),
       cache: options.cache,
       load: options,
+      threads,
       signal,
       warn: (message) => {
         if (!warnings.includes(message)) warnings.push(message);
@@ -105,6 +115,7 @@ export class Host {
     this.#loading.abort();
     await this.#loaded;
     await Promise.all([...this.#streams].map((stop) => stop()));
+    this.#threads?.end();
     try {
       this.#engine?.run(() => this.#model?.close());
     } catch {

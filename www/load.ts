@@ -7,6 +7,7 @@ import { parseSource } from "./loader/source.js";
 import { checkSignal, Model } from "./model.js";
 import { describe, knownKeys } from "./plain.js";
 import type { WireLoadOptions } from "./protocol.js";
+import { countThreads } from "./threads.js";
 import type { LoadOptions, Source } from "./types.js";
 
 const ACTIVATIONS = ["q16_0", "q8_0", "f32"] as const;
@@ -17,6 +18,7 @@ const OPTIONS: readonly (keyof LoadOptions)[] = [
   "kvCache",
   "quantize",
   "activations",
+  "threads",
   "cache",
   "hub",
   "fetch",
@@ -56,12 +58,19 @@ export async function load(source: Source, options: LoadOptions = {}): Promise<M
     quantize: choice(options.quantize, "quantize", ["q8_0", "q4_0"], null),
     activations: choice(options.activations, "activations", ACTIVATIONS, "q16_0"),
     cache: choice(options.cache, "cache", ["opfs", "none"], "opfs"),
+    ...countThreads(options.threads),
   };
   if (wireOptions.device === "webgpu" && (options.activations ?? "f32") !== "f32") {
     const found = JSON.stringify(options.activations);
     throw optionError(
       "activations",
       `${found} is for the CPU; with device "webgpu" it can be "f32"`,
+    );
+  }
+  if (wireOptions.device === "webgpu" && (options.threads ?? 1) > 1) {
+    throw optionError(
+      "threads",
+      `${options.threads} threads are for the CPU; with device "webgpu" it can be 1`,
     );
   }
   const wireSource = parseSource(source, hubUrl(options.hub));

@@ -35,6 +35,9 @@ export interface WireLoadOptions {
   kvCache: NonNullable<LoadOptions["kvCache"]>;
   quantize: LoadOptions["quantize"] | null;
   activations: NonNullable<LoadOptions["activations"]>;
+  threads: number;
+  /** Why there is one thread, where nobody has asked for that. */
+  alone: string | null;
   cache: NonNullable<LoadOptions["cache"]>;
 }
 

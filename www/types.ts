@@ -64,6 +64,13 @@ export interface LoadOptions {
    * WebGPU always `"f32"`.
    */
   activations?: "q16_0" | "q8_0" | "f32";
+  /**
+   * Threads of the CPU, 1 to 16; they compute the same answers, to the bit. More than one takes a page that is
+   * cross-origin isolated, that is, served with the headers `Cross-Origin-Opener-Policy: same-origin` and
+   * `Cross-Origin-Embedder-Policy: require-corp` or `credentialless`. Default there: half of the processors, but 2
+   * of 2, and at most 8; elsewhere 1. On WebGPU none of them is used.
+   */
+  threads?: number;
   /** Where downloads are kept for the next visit: the page's private file system, or nowhere. Default `"opfs"`. */
   cache?: "opfs" | "none";
   /** Where Hub ids are looked up. Default `"https://huggingface.co"`. */
@@ -314,6 +321,8 @@ export interface ModelInfo {
   adapter: string;
   /** Whether the adapter is a program on the CPU. */
   software: boolean;
+  /** The threads that compute on the CPU; null on WebGPU. */
+  threads: number | null;
   /** Why the model runs there. */
   reason: string;
   kv_cache: "f16" | "f32";

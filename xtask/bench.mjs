@@ -8,7 +8,7 @@ import { parseArgs } from "node:util";
 import { build } from "./fresh.mjs";
 import { chromium as findChromium, model, nodeModules, root, toolchain } from "./machine.mjs";
 import { MODULES, ONNX_MODELS, setup } from "./peers.mjs";
-import { serve } from "./serve.mjs";
+import { isolate, serve } from "./serve.mjs";
 
 const { values } = parseArgs({
   options: {
@@ -41,10 +41,8 @@ const server = await serve(
 if (values.headless) await headless();
 else console.log(`\nThe bench is at ${server.origin}/\n(stop it with Ctrl-C)`);
 
-/** Clocks of a page that is isolated are finer. */
 function intercept(_request, response, url) {
-  response.setHeader("Cross-Origin-Opener-Policy", "same-origin");
-  response.setHeader("Cross-Origin-Embedder-Policy", "require-corp");
+  isolate(response);
   if (url.pathname !== "/setup.json") return false;
   response.writeHead(200, { "Content-Type": "application/json" }).end(JSON.stringify(known));
   return true;

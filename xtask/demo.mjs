@@ -2,7 +2,7 @@
 import path from "node:path";
 import { build } from "./fresh.mjs";
 import { model, nodeModules, root, toolchain } from "./machine.mjs";
-import { serve } from "./serve.mjs";
+import { isolate, serve } from "./serve.mjs";
 
 toolchain();
 nodeModules();
@@ -19,6 +19,7 @@ const { origin } = await serve(
 console.log(`\nDecant is at ${origin}/demo/\n(stop it with Ctrl-C)`);
 
 function toDemo(_request, response, url) {
+  isolate(response);
   if (url.pathname !== "/") return false;
   response.writeHead(302, { Location: "/demo/" }).end();
   return true;

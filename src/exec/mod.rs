@@ -17,7 +17,7 @@ use std::{future::Future, pin::Pin};
 
 #[cfg(not(target_arch = "wasm32"))]
 pub use ceilings::Ceilings;
-pub use cpu::{Activations, Cpu};
+pub use cpu::{Activations, Cpu, Crew};
 pub use profile::{KernelTime, Profile};
 pub use reference::Reference;
 use sample::{Pick, Run};
@@ -41,6 +41,8 @@ pub struct TapeId(pub usize);
 pub struct Allocation {
     /// The model's weights, by [`WeightId`].
     pub weights: Vec<WeightSpec>,
+    /// How threads may divide each of them, see [`Tape::groups`]; those past the end of the list stay whole.
+    pub groups: Vec<usize>,
     /// The key-value cache.
     pub cache: CacheSpec,
     /// The most sequences in one step.
@@ -58,6 +60,8 @@ pub struct ExecutorInfo {
     pub adapter: String,
     /// Whether the adapter is a program on the CPU.
     pub software: bool,
+    /// The threads that compute, of an executor that has some.
+    pub threads: Option<usize>,
     /// What tuning chose and why, a line each; for people.
     pub notes: Vec<String>,
 }

@@ -339,6 +339,7 @@ impl Loader {
         self.executor
             .allocate(Allocation {
                 weights: weights.map(|weight| weight.spec.clone()).collect(),
+                groups: graph.tape(1, 1)?.groups(graph.weights.len()),
                 cache: graph.cache(self.options.kv_cache, PAGE_SIZE, pages),
                 sequences: SEQUENCES,
                 pages_per_sequence: pages,

@@ -5,7 +5,10 @@ use std::cell::RefCell;
 use serde_json::{Value, json};
 use wasm_bindgen::prelude::wasm_bindgen;
 
-use super::engine::{Engine, parse};
+use super::{
+    crew::Threads,
+    engine::{Engine, parse},
+};
 use crate::{
     error::{Error, ErrorKind, Result},
     exec::{
@@ -27,6 +30,8 @@ pub struct Loader {
     name: String,
     /// Why the model runs where it does.
     reason: String,
+    /// Why the CPU uses one thread, where nobody has asked for that.
+    alone: Option<String>,
 }
 
 /// Fails if a checkpoint with this `config.json` is not supported, before anything else is fetched.
@@ -38,17 +43,22 @@ pub fn check_config(config: Vec<u8>) -> Result<()> {
 #[wasm_bindgen]
 impl Loader {
     /// Opens the device for a GGUF model in `files` files. `options` is JSON with the load options and
-    /// `name`, checked by the page.
-    pub async fn gguf(options: String, files: usize) -> Result<Loader> {
-        Self::open(&options, |executor, options| {
+    /// `name`, checked by the page; `threads` are those that the CPU is to use, if there are to be several.
+    pub async fn gguf(options: String, files: usize, threads: Option<Threads>) -> Result<Loader> {
+        Self::open(&options, threads, |executor, options| {
             Ok(load::Loader::gguf(executor, options, files))
         })
         .await
     }
 
     /// Opens the device for a checkpoint; these are its files but for the weights.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "each is a file, and may be missing"
+    )]
     pub async fn checkpoint(
         options: String,
+        threads: Option<Threads>,
         config: Vec<u8>,
         tokenizer: Vec<u8>,
         tokenizer_config: Option<Vec<u8>>,
@@ -64,7 +74,7 @@ impl Loader {
             generation_config: generation_config.as_deref(),
             index: index.as_deref(),
         };
-        Self::open(&options, |executor, options| {
+        Self::open(&options, threads, |executor, options| {
             load::Loader::checkpoint(executor, options, &files)
         })
         .await
@@ -72,6 +82,7 @@ impl Loader {
 
     async fn open(
         given: &str,
+        threads: Option<Threads>,
         make: impl FnOnce(Box<dyn Executor>, LoadOptions) -> Result<load::Loader>,
     ) -> Result<Self> {
         let given = parse(given)?;
@@ -101,12 +112,13 @@ impl Loader {
                 )));
             }
         };
-        let (executor, reason) = executor(&given["device"], activations).await?;
+        let (executor, reason) = executor(&given["device"], activations, threads).await?;
         Ok(Self {
             inner: RefCell::new(Some(make(executor, options)?)),
             options,
             name: given["name"].as_str().unwrap_or_default().to_owned(),
             reason,
+            alone: given["alone"].as_str().map(str::to_owned),
         })
     }
 
@@ -156,7 +168,9 @@ impl Loader {
             CacheType::F32 => "f32",
             CacheType::F16 => "f16",
         };
-        let notes: Vec<_> = model.quantised.iter().chain(&executor.notes).collect();
+        let alone = self.alone.iter().filter(|_| executor.threads.is_some());
+        let notes = model.quantised.iter().chain(&executor.notes).chain(alone);
+        let notes: Vec<_> = notes.collect();
         let name = if self.name.is_empty() {
             &model.name
         } else {
@@ -171,6 +185,7 @@ impl Loader {
             "device": executor.device,
             "adapter": executor.adapter,
             "software": executor.software,
+            "threads": executor.threads,
             "reason": self.reason,
             "kv_cache": kv_cache,
             "weight_bytes": model.weight_bytes,
@@ -182,22 +197,39 @@ impl Loader {
 
 /// The executor that `device` asks for, and why it is that one; `"auto"` is the GPU where there is one that
 /// can run the kernels and is not a program on the CPU, which the CPU itself outruns.
-async fn executor(device: &Value, activations: Activations) -> Result<(Box<dyn Executor>, String)> {
-    let cpu = || Box::new(Cpu::new(activations));
+async fn executor(
+    device: &Value,
+    activations: Activations,
+    threads: Option<Threads>,
+) -> Result<(Box<dyn Executor>, String)> {
+    let (executor, reason) = gpu(device).await?;
+    let executor = match (executor, threads) {
+        (Some(gpu), _) => gpu,
+        (None, None) => Box::new(Cpu::new(activations)),
+        (None, Some(threads)) => {
+            let crew = Box::new(threads.hire().await?);
+            Box::new(Cpu::with_crew(activations, crew))
+        }
+    };
+    Ok((executor, reason))
+}
+
+/// The GPU if it is to be that, and why or why not.
+async fn gpu(device: &Value) -> Result<(Option<Box<dyn Executor>>, String)> {
     match device.as_str() {
-        Some("cpu") => Ok((cpu(), "the option device asks for the CPU".into())),
+        Some("cpu") => Ok((None, "the option device asks for the CPU".into())),
         Some("webgpu") => {
             let gpu = Box::new(Gpu::new(GpuOptions::default()).await?);
-            Ok((gpu, "the option device asks for WebGPU".into()))
+            Ok((Some(gpu), "the option device asks for WebGPU".into()))
         }
         Some("auto") => match Gpu::new(GpuOptions::default()).await {
             Ok(gpu) if gpu.info().software => {
                 let adapter = gpu.info().adapter;
                 let reason = format!("the WebGPU adapter ({adapter}) is a program on the CPU");
-                Ok((cpu(), reason))
+                Ok((None, reason))
             }
-            Ok(gpu) => Ok((Box::new(gpu), "there is a WebGPU adapter".into())),
-            Err(error) if *error.kind() == ErrorKind::Unsupported => Ok((cpu(), error.to_string())),
+            Ok(gpu) => Ok((Some(Box::new(gpu)), "there is a WebGPU adapter".into())),
+            Err(error) if *error.kind() == ErrorKind::Unsupported => Ok((None, error.to_string())),
             Err(error) => Err(error),
         },
         other => Err(Error::internal(format!("there is no device {other:?}"))),

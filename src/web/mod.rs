@@ -6,6 +6,7 @@
 
 mod apply;
 mod callbacks;
+mod crew;
 mod engine;
 mod error;
 mod generation;

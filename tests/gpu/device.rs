@@ -124,6 +124,7 @@ fn use_out_of_order_is_a_typed_error() {
 
         gpu.allocate(Allocation {
             weights: scene.weights.iter().map(|(spec, _)| spec.clone()).collect(),
+            groups: Vec::new(),
             cache: scene.cache,
             sequences: 1,
             pages_per_sequence: 1,

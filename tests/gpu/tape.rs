@@ -278,6 +278,7 @@ fn two_tapes_share_weights_and_cache() {
 async fn load_tapes(scene: &Scene, gpu: &mut Gpu, tapes: Vec<Tape>) {
     gpu.allocate(Allocation {
         weights: scene.weights.iter().map(|(spec, _)| spec.clone()).collect(),
+        groups: Vec::new(),
         cache: scene.cache,
         sequences: scene.sequences,
         pages_per_sequence: scene.pages_per_sequence,

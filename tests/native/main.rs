@@ -23,6 +23,7 @@ mod cpu_attention;
 mod cpu_linear;
 mod cpu_model;
 mod cpu_rows;
+mod cpu_threads;
 mod families;
 mod fuzz_seeds;
 mod generate;

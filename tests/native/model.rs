@@ -22,6 +22,7 @@ fn load(checkpoint: &Checkpoint, chunk: usize, cache: CacheType) -> Reference {
     let mut executor = Reference::new();
     let allocation = Allocation {
         weights: graph.weights.iter().map(|w| w.spec.clone()).collect(),
+        groups: Vec::new(),
         cache: graph.cache(cache, PAGE, pages),
         sequences: 1,
         pages_per_sequence: pages,

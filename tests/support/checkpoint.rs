@@ -179,16 +179,22 @@ pub struct Model {
 impl Model {
     /// Loads the model into `executor` with room for one sequence, and prepares `tapes`.
     pub fn prepare(&self, executor: &mut dyn Executor, tapes: Vec<Tape>) {
-        let pages = self.graph.context_length.div_ceil(PAGE);
-        let allocation = Allocation {
-            weights: self.graph.weights.iter().map(|w| w.spec.clone()).collect(),
-            cache: self.graph.cache(CacheType::F32, PAGE, pages),
-            sequences: 1,
-            pages_per_sequence: pages,
-        };
+        let allocation = self.allocation(&tapes);
         block_on(executor.allocate(allocation)).unwrap();
         weights::write(&self.graph, &self.tensors, executor);
         block_on(executor.prepare(tapes)).unwrap();
+    }
+
+    /// Room for the model and one sequence.
+    pub fn allocation(&self, tapes: &[Tape]) -> Allocation {
+        let pages = self.graph.context_length.div_ceil(PAGE);
+        Allocation {
+            weights: self.graph.weights.iter().map(|w| w.spec.clone()).collect(),
+            groups: tapes[tapes.len() - 1].groups(self.graph.weights.len()),
+            cache: self.graph.cache(CacheType::F32, PAGE, pages),
+            sequences: 1,
+            pages_per_sequence: pages,
+        }
     }
 
     /// Tapes of `rows` rows that end before the first layer, after each, and with the logits. A layer adds

@@ -221,6 +221,7 @@ impl Executor for Fake {
             device: "cpu",
             adapter: "fake".into(),
             software: true,
+            threads: None,
             notes: Vec::new(),
         }
     }

@@ -29,6 +29,7 @@ pub fn engine(name: &str) -> Engine {
     let cache = graph.cache(CacheType::F32, PAGE_SIZE, pages);
     let allocation = Allocation {
         weights: graph.weights.iter().map(|w| w.spec.clone()).collect(),
+        groups: Vec::new(),
         cache,
         sequences: 4,
         pages_per_sequence: pages,

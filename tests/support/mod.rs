@@ -7,6 +7,7 @@ pub mod checkpoint;
 pub mod close;
 pub mod convert;
 pub mod corpus;
+pub mod crew;
 pub mod fake;
 pub mod generate;
 pub mod gguf;

@@ -131,6 +131,7 @@ impl Scene {
     pub async fn load(&self, executor: &mut impl Executor) -> Result<()> {
         let allocation = Allocation {
             weights: self.weights.iter().map(|(spec, _)| spec.clone()).collect(),
+            groups: self.tape.groups(self.weights.len()),
             cache: self.cache,
             sequences: self.sequences,
             pages_per_sequence: self.pages_per_sequence,

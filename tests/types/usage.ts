@@ -19,7 +19,9 @@ async function good(model: Model, signal: AbortSignal): Promise<void> {
     device: "webgpu",
     kvCache: "f32",
     worker: false,
+    threads: 2,
   });
+  void (model.info.threads satisfies number | null);
   await load(new Blob(), {
     cache: "none",
     contextLength: 2048,

@@ -24,6 +24,7 @@ test("holds the package and nothing else", () => {
   for (const name of [
     "index.js",
     "index.d.ts",
+    "thread.js",
     "worker.js",
     "decant.wasm",
     "decant-relaxed.wasm",
@@ -38,9 +39,12 @@ test("names its files in the form that bundlers understand", () => {
     .filter((name) => name.endsWith(".js"))
     .map((name) => readFileSync(path.join(dist, name), "utf8"))
     .join("\n");
-  const worker =
-    /new Worker\(\s*new URL\("\.\/worker\.js",\s*import\.meta\.url\),\s*\{\s*type:\s*"module"\s*\}\s*\)/;
-  assert.match(texts, worker);
+  for (const name of ["worker", "thread"]) {
+    const worker = new RegExp(
+      `new Worker\\(\\s*new URL\\("\\./${name}\\.js",\\s*import\\.meta\\.url\\),\\s*\\{\\s*type:\\s*"module"\\s*\\}\\s*\\)`,
+    );
+    assert.match(texts, worker);
+  }
   assert.match(texts, /new URL\("\.\/decant\.wasm",\s*import\.meta\.url\)/);
   assert.match(texts, /new URL\("\.\/decant-relaxed\.wasm",\s*import\.meta\.url\)/);
 });

@@ -82,9 +82,9 @@ function setModel(next: Model | null): void {
   setText(byId("model-name"), info?.name ?? "No model");
   setText(
     byId("model-facts"),
-    info === undefined ? "" : `${bytes(info.weight_bytes)} on ${info.device}`,
+    info === undefined ? "" : `${bytes(info.weight_bytes)} on ${info.device}${threads(info)}`,
   );
-  setText(byId("forward-summary"), info?.device ?? "");
+  setText(byId("forward-summary"), info === undefined ? "" : `${info.device}${threads(info)}`);
   setText(
     byId("forward-facts"),
     info === undefined
@@ -99,6 +99,12 @@ function setModel(next: Model | null): void {
     ...(info?.notes ?? []).map((text) => element("li", {}, text)),
   );
   byId("forward-why").hidden = !info?.notes.length;
+}
+
+/** The threads where there are some, after the device. */
+function threads({ threads }: Model["info"]): string {
+  if (threads === null) return "";
+  return threads === 1 ? ", 1 thread" : `, ${threads} threads`;
 }
 
 initTheme();

@@ -9,12 +9,15 @@ import type { Engine as WasmModel, Loader } from "../bindings/decant.js";
 import type { Engine } from "../engine.js";
 import { DecantError } from "../errors.js";
 import type { Place, WireLoadOptions, WireSource } from "../protocol.js";
+import type { Threads } from "../threads.js";
 import type { LoadStage } from "../types.js";
 import { open, type Bytes, type OpenOptions } from "./bytes.js";
 
 /** How a source is read. */
 export interface FeedOptions extends OpenOptions {
   load: WireLoadOptions;
+  /** The threads that the CPU is to use, if there are to be several. */
+  threads: Threads | undefined;
   /** Told how many bytes of the weights have reached the engine, and of how many. */
   progress(stage: LoadStage, loaded: number, total: number | null): void;
 }
@@ -56,11 +59,13 @@ export async function feed(
     let files: Opener[];
     if (source.kind === "gguf") {
       const places = source.files;
-      loader = await engine.wait((engine) => engine.Loader.gguf(wanted, places.length));
+      loader = await engine.wait((engine) =>
+        engine.Loader.gguf(wanted, places.length, options.threads),
+      );
       files = places.map((place) => async (keep) => (await openPlace(place, keep, false))!);
     } else {
       const folder = new Folder(source.folder, (place, keep) => openPlace(place, keep, true));
-      const made = (loader = await checkpoint(engine, wanted, folder));
+      const made = (loader = await checkpoint(engine, wanted, options.threads, folder));
       const names = JSON.parse(engine.run(() => made.files())) as string[];
       files = names.map((name) => (keep) => folder.required(name, keep));
     }
@@ -85,7 +90,12 @@ function free(engine: Engine, loader: Loader | undefined): void {
   }
 }
 
-async function checkpoint(engine: Engine, wanted: string, folder: Folder): Promise<Loader> {
+async function checkpoint(
+  engine: Engine,
+  wanted: string,
+  threads: Threads | undefined,
+  folder: Folder,
+): Promise<Loader> {
   const read = async (name: string) => {
     const text = await folder.read(name);
     if (text === undefined && REQUIRED.includes(name)) throw folder.missing(name);
@@ -103,7 +113,16 @@ async function checkpoint(engine: Engine, wanted: string, folder: Folder): Promi
   });
   const [tokenizer, tokenizerConfig, template, generation, index] = texts;
   return engine.wait(({ Loader }) =>
-    Loader.checkpoint(wanted, config, tokenizer!, tokenizerConfig, template, generation, index),
+    Loader.checkpoint(
+      wanted,
+      threads,
+      config,
+      tokenizer!,
+      tokenizerConfig,
+      template,
+      generation,
+      index,
+    ),
   );
 }
 

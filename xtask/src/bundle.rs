@@ -12,7 +12,13 @@ use crate::Options;
 
 /// Bundles the package and writes its declarations to `dist`, then the demo page if there is one.
 pub fn build(root: &Path, dist: &Path, options: Options) -> Result<(), String> {
-    esbuild(root, dist, &["www/index.ts", "www/worker.ts"], &[], options)?;
+    esbuild(
+        root,
+        dist,
+        &["www/index.ts", "www/worker.ts", "www/thread.ts"],
+        &[],
+        options,
+    )?;
     tool(
         root,
         "tsc",

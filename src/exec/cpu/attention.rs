@@ -50,20 +50,27 @@ struct Call<'a> {
     q: &'a [f32],
     /// The same times [`HALVES`], where each key meets only few queries and none becomes too large.
     scaled: Option<&'a [f32]>,
-    group: usize,
+    /// The heads that are computed.
+    heads: Range<usize>,
 }
 
-/// `q` and `out`: a row of `heads × head_dim` for each row of the step.
+/// Computes `heads`. `q` and `out`: a row of all heads' `head_dim` values for each row of the step.
+#[expect(clippy::too_many_arguments, reason = "it is called once")]
 pub fn attend(
     op: &Attention,
     cache: &CacheSpec,
     layer: &Layer,
     step: &Step,
     q: &[f32],
+    heads: Range<usize>,
     out: &mut [f32],
     scratch: &mut Scratch,
 ) {
+    if heads.is_empty() {
+        return;
+    }
     let group = op.heads / cache.kv_heads;
+    let kv_heads = heads.start / group..heads.end.div_ceil(group);
     let q = &q[..step.slots.len() * op.heads * cache.head_dim];
     let few = step.slots.len() <= step.tables.len() && group <= TILE;
     let small = few && q.iter().all(|q| q.abs() < f32::MAX / HALVES);
@@ -76,14 +83,16 @@ pub fn attend(
         step,
         q,
         scaled: small.then_some(&scaled),
-        group,
+        heads,
     };
     for slot in 0..step.tables.len() {
         scratch.rows.clear();
         let rows = (0..step.slots.len()).filter(|&row| step.slots[row] as usize == slot);
         scratch.rows.extend(rows);
         if !scratch.rows.is_empty() {
-            (0..cache.kv_heads).for_each(|head| call.head(layer, slot, head, scratch, out));
+            for head in kv_heads.clone() {
+                call.head(layer, slot, head, scratch, out);
+            }
         }
     }
     scratch.scaled = scaled;
@@ -109,13 +118,17 @@ impl Call<'_> {
             ..
         } = scratch;
         let (page_size, head_dim) = (self.cache.page_size, self.cache.head_dim);
+        // Of the heads that share these keys and values, those that are computed.
+        let whole = self.op.heads / self.cache.kv_heads;
+        let start = self.heads.start.max(head * whole);
+        let group = self.heads.end.min((head + 1) * whole) - start;
         let octets = head_dim.div_ceil(ROWS);
         let fresh = Query {
             largest: f32::NEG_INFINITY,
             sum: 0.0,
         };
         queries.clear();
-        queries.resize(rows.len() * self.group, fresh);
+        queries.resize(rows.len() * group, fresh);
         totals.clear();
         totals.resize(queries.len() * octets, [0.0; ROWS]);
         for scores in scores.iter_mut() {
@@ -145,11 +158,11 @@ impl Call<'_> {
                 // Only as many entries as there are queries are looked at.
                 let rows: [usize; TILE] = array::from_fn(|i| {
                     let query = tile * TILE + i;
-                    rows[(query / self.group).min(rows.len() - 1)]
+                    rows[(query / group).min(rows.len() - 1)]
                 });
                 let visible = rows.map(|row| within(self.seen(row), page * page_size, page_size));
                 let q: [&[f32]; TILE] = array::from_fn(|i| {
-                    let head = head * self.group + (tile * TILE + i) % self.group;
+                    let head = start + (tile * TILE + i) % group;
                     &q[(rows[i] * self.op.heads + head) * head_dim..][..head_dim]
                 });
                 let visible = &visible[..queries.len()];
@@ -173,7 +186,7 @@ impl Call<'_> {
             }
         }
         for (i, (query, totals)) in queries.iter().zip(totals.chunks(octets)).enumerate() {
-            let at = rows[i / self.group] * self.op.heads + head * self.group + i % self.group;
+            let at = rows[i / group] * self.op.heads + start + i % group;
             let out = &mut out[at * head_dim..][..head_dim];
             let totals = totals.as_flattened();
             out.iter_mut()

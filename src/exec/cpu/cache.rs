@@ -12,6 +12,8 @@
 //! Pages of a multiple of 8 positions and heads of a multiple of 8 values take exactly what
 //! [`CacheSpec::bytes`] says; others are rounded up.
 
+use std::ops::Range;
+
 use half::f16;
 
 use super::{
@@ -26,7 +28,10 @@ use crate::{
 
 /// Keys and values of one layer.
 pub struct Layer {
+    /// With as many heads as are held.
     spec: CacheSpec,
+    /// The first head that is held.
+    first: usize,
     keys: Store,
     values: Store,
 }
@@ -51,22 +56,30 @@ enum Store {
 }
 
 impl Layer {
-    /// Room for a layer, filled with zeros.
-    pub fn new(spec: CacheSpec) -> Result<Self> {
+    /// Room for some heads of a layer, filled with zeros.
+    pub fn new(spec: CacheSpec, held: Range<usize>) -> Result<Self> {
+        let spec = CacheSpec {
+            kv_heads: held.len(),
+            ..spec
+        };
         let heads = spec.pages * spec.kv_heads;
         Ok(Self {
             keys: Store::new(spec.dtype, heads * key_octets(&spec))?,
             values: Store::new(spec.dtype, heads * value_octets(&spec))?,
+            first: held.start,
             spec,
         })
     }
 
-    /// Stores a position's keys and values, `kv_heads × head_dim` each. `at` is its place in `page`.
+    /// Stores a position's keys and values, `kv_heads × head_dim` each, of which it takes those of the heads that are
+    /// held. `at` is its place in `page`.
     pub fn store(&mut self, page: usize, at: usize, keys: &[f32], values: &[f32]) {
         let spec = &self.spec;
         let each = keys
             .chunks_exact(spec.head_dim)
-            .zip(values.chunks_exact(spec.head_dim));
+            .zip(values.chunks_exact(spec.head_dim))
+            .skip(self.first)
+            .take(spec.kv_heads);
         for (head, (keys, values)) in each.enumerate() {
             let head = page * spec.kv_heads + head;
             let first = head * key_octets(spec) + at / ROWS * spec.head_dim;
@@ -91,7 +104,7 @@ impl Layer {
         once: bool,
         numbers: &'a mut Vec<[f32; ROWS]>,
     ) -> Entries<'a> {
-        let first = (page * self.spec.kv_heads + head) * key_octets(&self.spec);
+        let first = (page * self.spec.kv_heads + head - self.first) * key_octets(&self.spec);
         let count = positions.div_ceil(ROWS) * self.spec.head_dim;
         self.keys.get(first, count, once, numbers)
     }
@@ -105,7 +118,7 @@ impl Layer {
         numbers: &'a mut Vec<[f32; ROWS]>,
     ) -> Entries<'a> {
         let count = value_octets(&self.spec);
-        let first = (page * self.spec.kv_heads + head) * count;
+        let first = (page * self.spec.kv_heads + head - self.first) * count;
         self.values.get(first, count, once, numbers)
     }
 

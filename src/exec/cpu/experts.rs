@@ -4,75 +4,107 @@ use std::ops::Range;
 
 use super::{
     Activations,
+    crew::Share,
     formats::ROWS,
+    linear::{input, octets, products},
     math::activate,
-    pass::{Scratch, input, products},
+    pass::Scratch,
     simd::{load8, store8},
     weight::Weight,
 };
 use crate::ops::Experts;
 
-/// Memory that is kept from call to call.
-#[derive(Default)]
-pub struct Rows {
-    /// What the gated layers give.
-    gated: Vec<f32>,
-    /// What the last layer gives.
-    down: Vec<f32>,
+/// What both halves work on.
+pub struct Call<'a> {
+    pub op: &'a Experts,
+    /// Gate, up and down.
+    pub matrices: [&'a Weight; 3],
+    pub activations: Activations,
+    /// The thread's share of every layer's outputs.
+    pub share: Share,
+    /// Rows of `hidden` values.
+    pub x: &'a [f32],
+    /// As many rows of experts' numbers and weights.
+    pub route: &'a [f32],
 }
 
-/// `x` and `out`: rows of `hidden` values; `route`: as many rows of experts' numbers and weights. `matrices`:
-/// gate, up and down.
-pub fn experts(
-    op: &Experts,
-    [gate, up, down]: [&Weight; 3],
-    activations: Activations,
-    x: &[f32],
-    route: &[f32],
-    scratch: &mut Scratch,
-    out: &mut [f32],
-) {
-    let (hidden, width) = (gate.spec().columns, down.spec().columns);
-    let chosen = route.len() / (x.len() / hidden) / 2;
-    let mut rows = std::mem::take(&mut scratch.experts);
-    rows.gated.resize(width, 0.0);
-    rows.down.resize(hidden, 0.0);
-    let each = x.chunks_exact(hidden).zip(route.chunks_exact(2 * chosen));
-    for ((x, route), out) in each.zip(out.chunks_exact_mut(hidden)) {
-        for (&expert, &weight) in route[..chosen].iter().zip(&route[chosen..]) {
-            let expert = expert as usize;
-            let place = expert * width..(expert + 1) * width;
-            let (octets, x) = (octets(&place), input(x, hidden));
-            products(
-                [gate, up],
-                octets,
-                x,
-                activations,
-                scratch,
-                |octet, sums| {
-                    let [gate, up] = sums.map(|sums| load8(&sums[0]));
-                    let mut values = [0.0; ROWS];
-                    let gated = [0, 1].map(|i| activate(op.activation, gate[i]) * up[i]);
-                    store8(gated, &mut values);
-                    keep(&values, octet, &place, &mut rows.gated);
-                },
-            );
-            let place = expert * hidden..(expert + 1) * hidden;
-            let (octets, x) = (self::octets(&place), input(&rows.gated, width));
-            products([down], octets, x, activations, scratch, |octet, [sums]| {
-                keep(&sums[0], octet, &place, &mut rows.down);
-            });
-            for (out, value) in out.iter_mut().zip(&rows.down) {
-                *out += weight * value;
+impl Call<'_> {
+    /// Outputs of an expert's gated layer, and how many such layers there are in all.
+    pub fn shape(&self) -> (usize, usize) {
+        (self.matrices[2].spec().columns, self.route.len() / 2)
+    }
+
+    fn hidden(&self) -> usize {
+        self.matrices[0].spec().columns
+    }
+
+    /// For each row its experts and their weights.
+    fn choices(&self) -> impl Iterator<Item = (&[f32], &[f32])> {
+        let chosen = self.route.len() / (self.x.len() / self.hidden()) / 2;
+        let routes = self.route.chunks_exact(2 * chosen);
+        routes.map(move |route| route.split_at(chosen))
+    }
+
+    /// Writes the thread's share of what the gated layers give, a row for each expert of each row.
+    pub fn gated(&self, scratch: &mut Scratch, gated: &mut Vec<f32>) {
+        let [gate, up, _] = self.matrices;
+        let (width, layers) = self.shape();
+        gated.resize(layers * width, 0.0);
+        let own = self.share.columns(width, ROWS);
+        let mut rows = gated.chunks_exact_mut(width);
+        for (x, (experts, _)) in self.x.chunks_exact(self.hidden()).zip(self.choices()) {
+            for (&expert, row) in experts.iter().zip(&mut rows) {
+                let first = expert as usize * width;
+                let place = first + own.start..first + own.end;
+                let row = &mut row[own.clone()];
+                products(
+                    [gate, up],
+                    octets(&place),
+                    input(x, self.hidden()),
+                    self.activations,
+                    scratch,
+                    |octet, sums| {
+                        let [gate, up] = sums.map(|sums| load8(&sums[0]));
+                        let mut values = [0.0; ROWS];
+                        let gated = [0, 1].map(|i| activate(self.op.activation, gate[i]) * up[i]);
+                        store8(gated, &mut values);
+                        keep(&values, octet, &place, row);
+                    },
+                );
             }
         }
     }
-    scratch.experts = rows;
-}
 
-/// The octets that rows of a matrix lie in.
-fn octets(rows: &Range<usize>) -> Range<usize> {
-    rows.start / ROWS..rows.end.div_ceil(ROWS)
+    /// Adds the thread's share of what the experts make of `gated` to `out`.
+    pub fn down(&self, scratch: &mut Scratch, gated: &[f32], out: &mut [f32]) {
+        let down = self.matrices[2];
+        let (width, _) = self.shape();
+        let own = self.share.columns(self.hidden(), ROWS);
+        let mut values = std::mem::take(&mut scratch.down);
+        values.resize(own.len(), 0.0);
+        let mut rows = gated.chunks_exact(width);
+        for (out, (experts, weights)) in out.chunks_exact_mut(self.hidden()).zip(self.choices()) {
+            for ((&expert, &weight), row) in experts.iter().zip(weights).zip(&mut rows) {
+                let first = expert as usize * self.hidden();
+                let place = first + own.start..first + own.end;
+                let (octets, x) = (octets(&place), input(row, width));
+                products(
+                    [down],
+                    octets,
+                    x,
+                    self.activations,
+                    scratch,
+                    |octet, [sums]| {
+                        keep(&sums[0], octet, &place, &mut values);
+                    },
+                );
+                for (out, value) in out[own.clone()].iter_mut().zip(&values) {
+                    *out += weight * value;
+                }
+            }
+        }
+        scratch.down = values;
+    }
 }
 
 /// Keeps those values of an octet whose rows are in `place`; an octet may hold rows of two experts.

@@ -1,21 +1,25 @@
 //! One step of one tape: each operation, by its kernel.
 
-use std::{mem::take, ops::Range};
+use std::{mem::take, slice::from_mut};
 
 use super::{
     Activations, attention,
     cache::Layer,
+    crew::{Crew, Parcels, Part, Share},
     experts,
     formats::ROWS,
+    linear::{input, octets, part, products, put},
     math::activate,
     norm,
-    product::{Input, Sums, multiply},
-    quantised::{Blocks, MOST},
+    quantised::Blocks,
+    rotary,
     short_conv::{self, Past},
     simd::{Eights, F32x4, Sixteens},
+    split::Divided,
     weight::{PANEL, Panel, Weight},
 };
 use crate::{
+    error::Result,
     ops::{
         self, Attention, BufferId, CacheSpec, Embed, Experts, GatedMatMul, Lookup, MatMul, Norm,
         Op, RotaryStore, Rows, ShortConv, WeightId,
@@ -25,13 +29,16 @@ use crate::{
 
 /// Memory that is kept from step to step.
 pub struct Scratch {
-    panel: Box<Panel>,
-    sums: [Vec<[f32; ROWS]>; 2],
-    eights: Blocks<Eights>,
-    sixteens: Blocks<Sixteens>,
-    row: Vec<f32>,
+    pub panel: Box<Panel>,
+    pub sums: [Vec<[f32; ROWS]>; 2],
+    pub eights: Blocks<Eights>,
+    pub sixteens: Blocks<Sixteens>,
+    pub row: Vec<f32>,
+    parcels: Parcels,
     attention: attention::Scratch,
-    pub experts: experts::Rows,
+    gated: Vec<f32>,
+    /// What an expert gives.
+    pub down: Vec<f32>,
 }
 
 impl Default for Scratch {
@@ -42,8 +49,10 @@ impl Default for Scratch {
             eights: Blocks::default(),
             sixteens: Blocks::default(),
             row: Vec::new(),
+            parcels: Parcels::default(),
             attention: attention::Scratch::default(),
-            experts: experts::Rows::default(),
+            gated: Vec::new(),
+            down: Vec::new(),
         }
     }
 }
@@ -60,13 +69,16 @@ pub struct Pass<'a> {
     pub scratch: &'a mut Scratch,
     /// How activations meet quantised weights.
     pub activations: Activations,
+    /// The threads that run it together.
+    pub crew: &'a dyn Crew,
+    pub share: Share,
 }
 
 impl<'a> Pass<'a> {
     /// Runs one operation.
-    pub fn run(&mut self, op: &Op) {
+    pub fn run(&mut self, op: &Op) -> Result<()> {
         match op {
-            Op::Embed(op) => self.embed(op),
+            Op::Embed(op) => self.embed(op)?,
             Op::Norm(op) => self.norm(op),
             Op::MatMul(op) => self.matmul(op),
             Op::GatedMatMul(op) => self.gated_matmul(op),
@@ -80,7 +92,7 @@ impl<'a> Pass<'a> {
                 ops::route::reference(scores, experts, chosen, op.normalise, &mut out);
                 self.buffers[op.out.0] = out;
             }
-            Op::Experts(op) => self.experts(op),
+            Op::Experts(op) => self.experts(op)?,
             Op::SelectRows(op) => {
                 let mut out = take(&mut self.buffers[op.out.0]);
                 let (x, columns) = (self.get(op.x), self.columns(op.x));
@@ -88,15 +100,44 @@ impl<'a> Pass<'a> {
                 self.buffers[op.out.0] = out;
             }
         }
+        Ok(())
+    }
+
+    /// Completes `rows` rows of `buffers` where the thread `reads` what others have of them; all must call it.
+    pub fn complete(
+        &mut self,
+        buffers: &[Divided],
+        rows: impl Fn(&Self, BufferId) -> usize,
+        reads: bool,
+    ) -> Result<()> {
+        let share = self.share;
+        let parts = buffers.iter().map(|&Divided { buffer, unit }| {
+            let stride = self.columns(buffer);
+            let rows = rows(self, buffer);
+            move |thread| Part {
+                buffer,
+                rows: 0..rows,
+                columns: share.at(thread).columns(stride, unit),
+                stride,
+            }
+        });
+        let parts: Vec<_> = parts.collect();
+        let parts = |thread: usize| parts.iter().map(|part| part(thread)).collect();
+        let parcels = &mut self.scratch.parcels;
+        parcels.swap(self.crew, self.buffers, parts, reads)
     }
 
     /// The rows of `buffer` that this step uses.
-    pub fn get(&self, buffer: BufferId) -> &[f32] {
-        let rows = match self.tape.buffers[buffer.0].rows {
+    pub fn rows(&self, buffer: BufferId) -> usize {
+        match self.tape.buffers[buffer.0].rows {
             Rows::Tokens => self.step.tokens.len(),
             Rows::Outputs => self.step.outputs.len(),
-        };
-        &self.buffers[buffer.0][..rows * self.columns(buffer)]
+        }
+    }
+
+    /// Their values.
+    pub fn get(&self, buffer: BufferId) -> &[f32] {
+        &self.buffers[buffer.0][..self.rows(buffer) * self.columns(buffer)]
     }
 
     fn columns(&self, buffer: BufferId) -> usize {
@@ -125,22 +166,44 @@ impl<'a> Pass<'a> {
         self.weights[weight.0].vector()
     }
 
-    fn embed(&mut self, op: &Embed) {
+    fn embed(&mut self, op: &Embed) -> Result<()> {
         let indices = match op.lookup {
             Lookup::Token => &self.step.tokens,
             Lookup::Position => &self.step.positions,
         };
         let columns = self.columns(op.out);
+        let weight = &self.weights[op.weight.0];
+        let owners = indices.iter().map(|&index| weight.owner(index as usize));
+        let owners: Vec<_> = owners.collect();
         let out = &mut self.buffers[op.out.0];
         let row = &mut self.scratch.row;
         row.resize(columns, 0.0);
-        for (&index, out) in indices.iter().zip(out.chunks_exact_mut(columns)) {
-            self.weights[op.weight.0].row(index as usize, &mut self.scratch.panel, row);
+        let rows = indices.iter().zip(out.chunks_exact_mut(columns));
+        for ((&index, out), owner) in rows.zip(&owners) {
+            if owner.is_some_and(|owner| owner != self.share.index) {
+                continue;
+            }
+            weight.row(index as usize, &mut self.scratch.panel, row);
             for (out, value) in out.iter_mut().zip(row.iter()) {
                 let value = op.scale * value;
                 *out = if op.add { *out + value } else { value };
             }
         }
+        if owners.iter().all(Option::is_none) {
+            return Ok(());
+        }
+        let parts = |thread: usize| {
+            let rows = (0..owners.len()).filter(|&row| owners[row] == Some(thread));
+            let part = |row| Part {
+                buffer: op.out,
+                rows: row..row + 1,
+                columns: 0..columns,
+                stride: columns,
+            };
+            rows.map(part).collect()
+        };
+        let parcels = &mut self.scratch.parcels;
+        parcels.swap(self.crew, self.buffers, parts, true)
     }
 
     fn norm(&mut self, op: &Norm) {
@@ -163,7 +226,7 @@ impl<'a> Pass<'a> {
         });
         let adds = op.residual.is_some();
         let matrices = [&self.weights[op.weight.0]];
-        let octets = 0..columns.div_ceil(ROWS);
+        let octets = octets(&self.share.columns(columns, ROWS));
         let input = input(&x[..len], self.tape.buffers[op.x.0].columns);
         let scale = F32x4::splat(op.scale);
         products(
@@ -199,7 +262,7 @@ impl<'a> Pass<'a> {
         let (x, mut out) = self.take(op.x, op.out);
         let biases = op.biases.map(|bias| bias.map(|bias| self.vector(bias)));
         let matrices = [op.gate, op.up].map(|weight| &self.weights[weight.0]);
-        let octets = 0..columns.div_ceil(ROWS);
+        let octets = octets(&self.share.columns(columns, ROWS));
         let input = input(&x[..len], self.tape.buffers[op.x.0].columns);
         products(
             matrices,
@@ -226,46 +289,42 @@ impl<'a> Pass<'a> {
         self.give(op.x, x, op.out, out);
     }
 
-    fn experts(&mut self, op: &Experts) {
+    fn experts(&mut self, op: &Experts) -> Result<()> {
         let (x_len, route_len) = (self.get(op.x).len(), self.get(op.route).len());
         let (x, mut out) = self.take(op.x, op.out);
-        let route = &self.buffers[op.route.0][..route_len];
-        let matrices = [op.gate, op.up, op.down].map(|weight| &self.weights[weight.0]);
-        let x_rows = &x[..x_len];
-        experts::experts(
+        let call = experts::Call {
             op,
-            matrices,
-            self.activations,
-            x_rows,
-            route,
-            self.scratch,
-            &mut out,
-        );
+            matrices: [op.gate, op.up, op.down].map(|weight| &self.weights[weight.0]),
+            activations: self.activations,
+            share: self.share,
+            x: &x[..x_len],
+            route: &self.buffers[op.route.0][..route_len],
+        };
+        let mut gated = take(&mut self.scratch.gated);
+        call.gated(self.scratch, &mut gated);
+        if self.share.count > 1 {
+            let (width, rows) = call.shape();
+            let parts = |thread: usize| {
+                vec![Part {
+                    buffer: BufferId(0),
+                    rows: 0..rows,
+                    columns: self.share.at(thread).columns(width, ROWS),
+                    stride: width,
+                }]
+            };
+            let parcels = &mut self.scratch.parcels;
+            parcels.swap(self.crew, from_mut(&mut gated), parts, true)?;
+        }
+        call.down(self.scratch, &gated, &mut out);
+        self.scratch.gated = gated;
         self.give(op.x, x, op.out, out);
+        Ok(())
     }
 
     fn rotary_store(&mut self, op: &RotaryStore) {
-        let (head_dim, width) = (self.cache.head_dim, self.cache.width());
         let [mut q, mut k] = [op.q, op.k].map(|buffer| take(&mut self.buffers[buffer.0]));
-        let v = &self.buffers[op.v.0];
-        let angles = &mut self.scratch.row;
-        for row in 0..self.step.tokens.len() {
-            let (slot, position) = (self.step.slots[row] as usize, self.step.positions[row]);
-            let q = &mut q[row * op.heads * head_dim..][..op.heads * head_dim];
-            let k = &mut k[row * width..][..width];
-            if let Some(rotation) = op.rotation {
-                angles.resize(rotation.dims, 0.0);
-                let first = self.step.angles.get(slot).copied().unwrap_or(0);
-                let table = &self.weights[rotation.table.0];
-                table.row((first + position) as usize, &mut self.scratch.panel, angles);
-                rotate(q, head_dim, angles, rotation.pairing);
-                rotate(k, head_dim, angles, rotation.pairing);
-            }
-            let position = position as usize;
-            let page = self.step.tables[slot][position / self.cache.page_size];
-            let at = position % self.cache.page_size;
-            self.layers[op.layer].store(page as usize, at, k, &v[row * width..][..width]);
-        }
+        let heads = self.share.columns(op.heads, 1);
+        rotary::rotate_and_store(op, self, heads, &mut q, &mut k);
         self.buffers[op.q.0] = q;
         self.buffers[op.k.0] = k;
     }
@@ -274,7 +333,10 @@ impl<'a> Pass<'a> {
         let (q, mut out) = self.take(op.q, op.out);
         let scratch = &mut self.scratch.attention;
         let layer = &self.layers[op.layer];
-        attention::attend(op, self.cache, layer, self.step, &q, &mut out, scratch);
+        let heads = self.share.columns(op.heads, 1);
+        attention::attend(
+            op, self.cache, layer, self.step, &q, heads, &mut out, scratch,
+        );
         self.give(op.q, q, op.out, out);
     }
 
@@ -286,106 +348,5 @@ impl<'a> Pass<'a> {
         let past = &mut self.pasts[op.layer];
         short_conv::short_conv(op, past, self.step, factors, &x[..len], &mut out);
         self.give(op.x, x, op.out, out);
-    }
-}
-
-/// Numbers that no quantised ones stand beside yet.
-pub fn input(x: &[f32], columns: usize) -> Input<'_> {
-    Input {
-        x,
-        columns,
-        eights: None,
-        sixteens: None,
-    }
-}
-
-/// Multiplies `input` with octets of matrices of one shape, and gives `each` the sums of each octet.
-pub fn products<const M: usize>(
-    matrices: [&Weight; M],
-    octets: Range<usize>,
-    input: Input,
-    activations: Activations,
-    scratch: &mut Scratch,
-    mut each: impl FnMut(usize, [&Sums; M]),
-) {
-    let rows = input.x.len() / input.columns;
-    if rows == 0 {
-        return;
-    }
-    let Scratch {
-        panel,
-        sums,
-        eights,
-        sixteens,
-        ..
-    } = scratch;
-    let mut input = input;
-    let eight = |matrix: &Weight| activations == Activations::Q8 && matrix.meets_eights();
-    if matrices.iter().any(|matrix| eight(matrix)) {
-        eights.fill(input.x, input.columns, MOST[0]);
-        input.eights = Some(eights);
-    }
-    let sixteen = |matrix: &Weight| {
-        activations != Activations::F32 && matrix.is_quantised() && !eight(matrix)
-    };
-    if matrices.iter().any(|matrix| sixteen(matrix)) {
-        sixteens.fill(input.x, input.columns, MOST[1]);
-        input.sixteens = Some(sixteens);
-    }
-    for sums in sums.iter_mut() {
-        sums.resize(rows, [0.0; ROWS]);
-    }
-    for octet in octets {
-        for (matrix, sums) in matrices.iter().zip(sums.iter_mut()) {
-            multiply(matrix, octet, input, panel, sums);
-        }
-        each(octet, std::array::from_fn(|i| &*sums[i]));
-    }
-}
-
-/// The next eight of `values`; zeros where there are fewer.
-#[inline(always)]
-fn part(values: &[f32]) -> [F32x4; 2] {
-    if let Some(octet) = values.first_chunk() {
-        return super::simd::load8(octet);
-    }
-    let mut octet = [0.0; ROWS];
-    octet[..values.len()].copy_from_slice(values);
-    super::simd::load8(&octet)
-}
-
-/// Writes eight values, or as many as there is room for.
-#[inline(always)]
-fn put(values: [F32x4; 2], to: &mut [f32]) {
-    if let Some(to) = to.first_chunk_mut() {
-        return super::simd::store8(values, to);
-    }
-    let mut octet = [0.0; ROWS];
-    super::simd::store8(values, &mut octet);
-    to.copy_from_slice(&octet[..to.len()]);
-}
-
-/// As [`ops::rotary_store::reference`], in f32.
-fn rotate(heads: &mut [f32], head_dim: usize, angles: &[f32], pairing: ops::Pairing) {
-    let (cosines, sines) = angles.split_at(angles.len() / 2);
-    for head in heads.chunks_exact_mut(head_dim) {
-        let head = &mut head[..angles.len()];
-        let turned = |a: f32, b: f32, i: usize| {
-            let (cos, sin) = (cosines[i], sines[i]);
-            (a * cos - b * sin, b * cos + a * sin)
-        };
-        match pairing {
-            ops::Pairing::Halves => {
-                let (first, second) = head.split_at_mut(sines.len());
-                for (i, (a, b)) in first.iter_mut().zip(second).enumerate() {
-                    (*a, *b) = turned(*a, *b, i);
-                }
-            }
-            ops::Pairing::Neighbours => {
-                for (i, pair) in head.as_chunks_mut::<2>().0.iter_mut().enumerate() {
-                    (pair[0], pair[1]) = turned(pair[0], pair[1], i);
-                }
-            }
-        }
     }
 }

@@ -1,6 +1,7 @@
 //! A weight in memory: in octets of rows, and as plain numbers where it is a vector.
 
 use super::{
+    crew::Share,
     formats::{
         BLOCK, Eights, Fives, Layout, Nibbles, Quants, ROWS, Sixes, Table, interleave, layout,
     },
@@ -22,6 +23,12 @@ pub type Panel = [[f32; ROWS]; PANEL];
 pub struct Weight {
     spec: WeightSpec,
     form: Form,
+    /// Whose part it is.
+    share: Share,
+    /// In how many groups its rows are divided, 0 if each thread has all.
+    groups: usize,
+    /// For each octet its place among those that are held, of a weight that is not held whole.
+    places: Option<Vec<u32>>,
     /// Plain numbers, or scales and minima.
     values: Vec<f32>,
     /// Everything else.
@@ -36,9 +43,15 @@ enum Form {
 }
 
 impl Weight {
-    /// Room for a weight, filled with zeros.
-    pub fn new(spec: WeightSpec) -> Result<Self> {
-        let octets = spec.rows.div_ceil(ROWS) * (spec.columns / spec.dtype.block_len());
+    /// Room for a weight, or for a thread's `share` of each of `groups` groups of its rows; filled with zeros.
+    pub fn new(spec: WeightSpec, groups: usize, share: Share) -> Result<Self> {
+        let divided = share.count > 1 && groups > 0 && spec.rows > 1;
+        let places = divided.then(|| places(&spec, groups, share));
+        let held = match &places {
+            Some(places) => places.iter().filter(|&&place| place != ABSENT).count(),
+            None => spec.rows.div_ceil(ROWS),
+        };
+        let octets = held * (spec.columns / spec.dtype.block_len());
         let layout = layout(spec.dtype);
         let (form, values, bytes) = match spec.rows {
             1 => (Form::Vector, spec.columns, 0),
@@ -51,9 +64,27 @@ impl Weight {
         Ok(Self {
             values: zeros(values)?,
             bytes: zeros(bytes)?,
+            groups: if divided { groups } else { 0 },
             spec,
             form,
+            share,
+            places,
         })
+    }
+
+    /// The thread that has row `row`; none if all have it.
+    pub fn owner(&self, row: usize) -> Option<usize> {
+        let rows = self.spec.rows.checked_div(self.groups)?;
+        Some(self.share.owner(row % rows, rows, ROWS))
+    }
+
+    /// The place of an octet that is held.
+    #[inline(always)]
+    fn place(&self, octet: usize) -> usize {
+        match &self.places {
+            Some(places) => places[octet] as usize,
+            None => octet,
+        }
     }
 
     /// Name, format and shape.
@@ -72,7 +103,7 @@ impl Weight {
         self.is_quantised() && nibbles
     }
 
-    /// Takes whole blocks as in a file, from number `first` on.
+    /// Takes whole blocks as in a file, from number `first` on; of those that are others' nothing is kept.
     pub fn write(&mut self, first: usize, blocks: &[u8]) -> Result<()> {
         let (dtype, columns) = (self.spec.dtype, self.spec.columns);
         let (len, size) = (dtype.block_len(), dtype.block_bytes());
@@ -89,7 +120,11 @@ impl Weight {
                 let in_row = columns / len;
                 for (i, block) in blocks.chunks_exact(size).enumerate() {
                     let (row, at) = ((first + i) / in_row, (first + i) % in_row);
-                    let place = row / ROWS * in_row + at;
+                    let octet = self.place(row / ROWS);
+                    if octet == ABSENT as usize {
+                        continue;
+                    }
+                    let place = octet * in_row + at;
                     interleave(
                         dtype,
                         block,
@@ -147,7 +182,7 @@ impl Weight {
             Form::Octets(_) => match self.spec.dtype {
                 DType::F32 => {
                     let (values, _) = self.values.as_chunks();
-                    return &values[octet * in_row + first..][..count];
+                    return &values[self.place(octet) * in_row + first..][..count];
                 }
                 DType::F16 => self.halves(octet, first, count, simd::halves, panel),
                 DType::BF16 => self.halves(octet, first, count, simd::brain_halves, panel),
@@ -177,6 +212,7 @@ impl Weight {
         &self,
         octet: usize,
     ) -> impl Iterator<Item = (&[u8; N], &[[f32; ROWS]])> {
+        let octet = self.place(octet);
         let in_row = self.spec.columns / BLOCK;
         let scales = F::SCALES * if F::MINIMA { 2 } else { 1 };
         let (bytes, _) = self.bytes.as_chunks::<N>();
@@ -196,7 +232,7 @@ impl Weight {
         panel: &mut Panel,
     ) {
         let (columns, _) = self.bytes.as_chunks();
-        let columns = &columns[octet * self.spec.columns + first..][..count];
+        let columns = &columns[self.place(octet) * self.spec.columns + first..][..count];
         for (out, column) in panel.iter_mut().zip(columns) {
             store8(widen(column), out);
         }
@@ -232,4 +268,26 @@ impl Weight {
             }
         }
     }
+}
+
+/// The place of an octet that is not held.
+const ABSENT: u32 = u32::MAX;
+
+/// For each octet of a matrix its place among those in which rows of `share` lie, of each of `groups` groups; an octet
+/// may hold rows of two groups.
+fn places(spec: &WeightSpec, groups: usize, share: Share) -> Vec<u32> {
+    let mut places = vec![ABSENT; spec.rows.div_ceil(ROWS)];
+    let rows = spec.rows / groups;
+    let own = share.columns(rows, ROWS);
+    let mut next = 0;
+    for group in (0..groups).filter(|_| !own.is_empty()) {
+        let (start, end) = (group * rows + own.start, group * rows + own.end);
+        for place in &mut places[start / ROWS..end.div_ceil(ROWS)] {
+            if *place == ABSENT {
+                *place = next;
+                next += 1;
+            }
+        }
+    }
+    places
 }

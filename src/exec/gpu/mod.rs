@@ -230,6 +230,7 @@ impl Executor for Gpu {
             device: "webgpu",
             adapter: self.device.name.clone(),
             software: self.device.adapter.software,
+            threads: None,
             notes: self.tuner.notes(),
         }
     }

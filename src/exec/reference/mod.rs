@@ -41,6 +41,7 @@ impl Executor for Reference {
             device: "cpu",
             adapter: "reference (one thread, sums in f64)".into(),
             software: true,
+            threads: None,
             notes: Vec::new(),
         }
     }

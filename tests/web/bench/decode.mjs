@@ -1,7 +1,7 @@
 // Tokens per second of the packed package in headless Chromium, through its public face.
 //
 //   node tests/web/bench/decode.mjs [--device webgpu|cpu|auto] [--activations q16_0|q8_0|f32] [--runs 3]
-//                                   [--prefill 128] [--decode 32] [--plain] [--file NAME] [--out FILE]
+//                                   [--threads 1] [--prefill 128] [--decode 32] [--plain] [--file NAME] [--out FILE]
 //
 // --plain measures the module without relaxed SIMD, --file another model of the models folder.
 //
@@ -10,12 +10,14 @@
 // side by side. The prompt is ids, so that every runtime can be given the same one.
 import { readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
+import { isolate } from "../../../xtask/serve.mjs";
 import { open } from "../support/harness.mjs";
 
 const { values } = parseArgs({
   options: {
     device: { type: "string", default: "webgpu" },
     activations: { type: "string" },
+    threads: { type: "string", default: "1" },
     plain: { type: "boolean", default: false },
     file: { type: "string", default: "SmolLM2-135M-Instruct.Q4_1.gguf" },
     runs: { type: "string", default: "3" },
@@ -30,7 +32,7 @@ const fixture = JSON.parse(
 const prompt = fixture.perf_prompt_ids_512;
 const ids = Array.from({ length: Number(values.prefill) }, (_, i) => prompt[i % prompt.length]);
 
-const site = await open({ realModel: true });
+const site = await open({ realModel: true, intercept: isolated });
 try {
   const page = await site.page({
     before: values.plain ? () => void (WebAssembly.validate = () => false) : undefined,
@@ -46,6 +48,7 @@ try {
       file: values.file,
       device: values.device,
       activations: values.activations,
+      threads: Number(values.threads),
       contextLength: Math.max(1024, Number(values.prefill) + Number(values.decode) + 8),
       // Only the page's own thread can be told to do without relaxed SIMD.
       worker: !values.plain,
@@ -79,4 +82,9 @@ try {
   if (values.out) writeFileSync(values.out, JSON.stringify({ info, runs }, undefined, 1));
 } finally {
   await site.close();
+}
+
+function isolated(_request, response) {
+  isolate(response);
+  return false;
 }

@@ -7,11 +7,15 @@
 export function runners(setup) {
   return [
     { name: "Decant, WebGPU", load: () => decant(setup, { device: "webgpu" }) },
-    { name: "Decant, CPU, f32", load: () => decant(setup, { device: "cpu", activations: "f32" }) },
-    {
-      name: "Decant, CPU, q8_0",
-      load: () => decant(setup, { device: "cpu", activations: "q8_0" }),
-    },
+    ...[
+      ["f32", 1],
+      ["q8_0", 1],
+      ["q16_0", 1],
+      ["q16_0", 2],
+    ].map(([activations, threads]) => ({
+      name: `Decant, CPU, ${activations}${threads > 1 ? `, ${threads} threads` : ""}`,
+      load: () => decant(setup, { device: "cpu", activations, threads }),
+    })),
     ...["webgpu", "wasm"].map((device) => ({
       name: `transformers.js, ${device}, q4`,
       missing: setup.transformers.missing,

@@ -92,6 +92,7 @@ impl Scene {
     fn allocation(&self, cache: CacheSpec) -> Allocation {
         Allocation {
             weights: self.weights.clone(),
+            groups: Vec::new(),
             cache,
             sequences: 1,
             pages_per_sequence: cache.pages,

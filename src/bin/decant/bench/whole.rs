@@ -49,6 +49,7 @@ pub fn whole(
     let pages = context.div_ceil(PAGE);
     let allocation = Allocation {
         weights: graph.weights.iter().map(|w| w.spec.clone()).collect(),
+        groups: Vec::new(),
         cache: graph.cache(CacheType::F16, PAGE, pages),
         sequences: batch.max(1),
         pages_per_sequence: pages,
