@@ -90,6 +90,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) lane: u32,
 ) {
+    params = given;
     let across = select(1u, LANES, BY_OUTPUTS); // outputs side by side
     let deep = select(LANES, 1u, BY_OUTPUTS);   // groups of rows side by side
     let strip = (params.outputs + groups.x * across - 1u) / (groups.x * across) * across;

@@ -36,6 +36,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) lane: u32,
 ) {
+    params = given;
     let strip = (params.outputs + groups.x * LANES - 1u) / (groups.x * LANES) * LANES;
     let end = min(group.x * strip + strip, params.outputs);
     for (var row = group.y; row < step[params.rows_at]; row += groups.y) {

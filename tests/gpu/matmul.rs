@@ -16,11 +16,12 @@ use crate::{
     },
 };
 
-pub const FORMS: [&str; 4] = [
+pub const FORMS: [&str; 5] = [
     "matmul_vector",
     "matmul_tile",
     "matmul_batch",
     "matmul_workgroup",
+    "matmul_broadcast",
 ];
 
 /// What happens to the product.

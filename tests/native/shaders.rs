@@ -9,8 +9,19 @@ use naga::{
     valid::{Capabilities, ValidationFlags, Validator},
 };
 
-/// `unpack2x16float` and its like belong to WGSL; nothing optional does.
-const CAPABILITIES: Capabilities = Capabilities::SHADER_FLOAT16_IN_FLOAT32;
+/// `unpack2x16float` and its like belong to WGSL; of what is optional, some kernels use subgroups.
+fn validator(kernel: &Kernel) -> Validator {
+    let stem = kernel.name.split('.').next().unwrap_or_default();
+    let optional = match SUBGROUPS.contains(&stem) {
+        true => Capabilities::SUBGROUP,
+        false => Capabilities::empty(),
+    };
+    let capabilities = Capabilities::SHADER_FLOAT16_IN_FLOAT32 | optional;
+    Validator::new(ValidationFlags::all(), capabilities)
+}
+
+/// The stems of kernels that are only for adapters with subgroups.
+const SUBGROUPS: [&str; 1] = ["matmul_broadcast"];
 
 /// The default limits of WebGPU.
 const STORAGE_BUFFERS: usize = 8;
@@ -23,7 +34,7 @@ fn faults(kernel: &Kernel) -> Vec<String> {
         Ok(module) => module,
         Err(error) => return vec![error.emit_to_string(kernel.source)],
     };
-    let info = Validator::new(ValidationFlags::all(), CAPABILITIES).validate(&module);
+    let info = validator(kernel).validate(&module);
     let info = match info {
         Ok(info) => info,
         Err(error) => return vec![error.emit_to_string(kernel.source)],
@@ -134,9 +145,7 @@ fn override_faults(kernel: &Kernel, module: &Module) -> Vec<String> {
         return faults;
     }
     // With the defaults in place, sizes are numbers.
-    let info = Validator::new(ValidationFlags::all(), CAPABILITIES)
-        .validate(module)
-        .unwrap();
+    let info = validator(kernel).validate(module).unwrap();
     let constants = naga::back::PipelineConstants::default();
     let processed =
         naga::back::pipeline_constants::process_overrides(module, &info, None, &constants);

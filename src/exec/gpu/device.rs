@@ -55,6 +55,10 @@ const STORAGE_BUFFERS: u32 = 8;
 const INVOCATIONS: u32 = 256;
 const WORKGROUP_BYTES: u32 = 16 << 10;
 
+/// What is used of the adapter where it is there.
+const OPTIONAL_FEATURES: wgpu::Features =
+    wgpu::Features::TIMESTAMP_QUERY.union(wgpu::Features::SUBGROUP);
+
 impl Device {
     /// Opens the adapter that the platform thinks is fastest.
     ///
@@ -73,7 +77,7 @@ impl Device {
         check_limits(&limits)?;
         let features = match options.plain {
             true => wgpu::Features::empty(),
-            false => adapter.features() & wgpu::Features::TIMESTAMP_QUERY,
+            false => adapter.features() & OPTIONAL_FEATURES,
         };
         let descriptor = wgpu::DeviceDescriptor {
             required_features: features,
@@ -93,6 +97,7 @@ impl Device {
             adapter: Adapter {
                 software: is_software(&info),
                 lanes: lanes(&info),
+                subgroups: features.contains(wgpu::Features::SUBGROUP) && whole_subgroups(&info),
             },
             name: describe(&info),
             binding_limit: binding_limit / 256 * 256,
@@ -262,6 +267,11 @@ fn lanes(info: &wgpu::AdapterInfo) -> usize {
         _ if is_software(info) => 4,
         _ => 64,
     }
+}
+
+/// Whether a workgroup of [`lanes`] invocations is made of whole subgroups of eight or more.
+fn whole_subgroups(info: &wgpu::AdapterInfo) -> bool {
+    info.subgroup_min_size >= 8 && info.subgroup_max_size as usize == lanes(info)
 }
 
 fn describe(info: &wgpu::AdapterInfo) -> String {

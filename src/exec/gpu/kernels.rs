@@ -82,14 +82,16 @@ pub fn kernels() -> impl Iterator<Item = &'static Kernel> {
         .chain(by_cache)
         .chain(plain)
         .chain(sample_kernels())
-        .chain(measuring_kernels())
+        .chain(native_kernels())
 }
 
-/// Those of `decant bench`, which pages do not download.
+/// Those that pages do not download: of `decant bench`, and with subgroups.
 #[cfg(not(target_arch = "wasm32"))]
-use super::ceilings::measuring_kernels;
+fn native_kernels() -> impl Iterator<Item = &'static Kernel> {
+    super::ceilings::measuring_kernels().chain(super::subgroup_kernels::subgroup_kernels())
+}
 #[cfg(target_arch = "wasm32")]
-fn measuring_kernels() -> impl Iterator<Item = &'static Kernel> {
+fn native_kernels() -> impl Iterator<Item = &'static Kernel> {
     std::iter::empty()
 }
 
@@ -181,7 +183,7 @@ macro_rules! kernel {
 
 pub(super) use {by_cache, by_format, kernel};
 
-const MATMUL: [Binding; 7] = [
+pub(super) const MATMUL: [Binding; 7] = [
     read(1),
     read(2),
     read(3),
@@ -191,7 +193,8 @@ const MATMUL: [Binding; 7] = [
     write(7),
 ];
 const NORM_BINDINGS: [Binding; 5] = [read(1), read(2), read(3), read(4), write(5)];
-const MATMUL_PLAIN: [Binding; 6] = [read(1), read(2), read(3), read(5), read(6), write(7)];
+pub(super) const MATMUL_PLAIN: [Binding; 6] =
+    [read(1), read(2), read(3), read(5), read(6), write(7)];
 
 pub(super) static MATMUL_VECTOR: ByFormat = by_format!(
     "matmul_vector",
@@ -200,6 +203,7 @@ pub(super) static MATMUL_VECTOR: ByFormat = by_format!(
         "matmul_vector.wgsl",
         "lib/matmul_chunk.wgsl",
         "lib/matmul.wgsl",
+        "lib/matmul_params.wgsl",
         "lib/activation.wgsl",
         "lib/tanh.wgsl"
     ],
@@ -213,6 +217,7 @@ pub(super) static MATMUL_TILE: ByFormat = by_format!(
     [
         "matmul_tile.wgsl",
         "lib/matmul.wgsl",
+        "lib/matmul_params.wgsl",
         "lib/activation.wgsl",
         "lib/tanh.wgsl"
     ],
@@ -226,6 +231,7 @@ pub(super) static MATMUL_WORKGROUP: ByFormat = by_format!(
     [
         "matmul_workgroup.wgsl",
         "lib/matmul.wgsl",
+        "lib/matmul_params.wgsl",
         "lib/activation.wgsl",
         "lib/tanh.wgsl"
     ],

@@ -19,6 +19,7 @@ mod forms;
 mod fused_kernels;
 mod kernels;
 mod lower;
+mod matmul_forms;
 mod memory;
 mod params;
 mod pipelines;
@@ -30,6 +31,8 @@ mod sample_kernels;
 mod sample_words;
 mod sampling;
 mod store;
+#[cfg(not(target_arch = "wasm32"))]
+mod subgroup_kernels;
 mod tune;
 
 use std::{

@@ -10,6 +10,7 @@ use super::{
         dispatch::{Dispatch, Fused, Operation, Piece, Slot, quads, stride},
         forms::{self, SPLITS},
         fused_kernels::ATTENTION_ROTARY,
+        matmul_forms,
         params::{AttentionRotaryParams, Params},
         placement::{Part, Place, Placed, ROW_STEP},
     },
@@ -55,7 +56,7 @@ impl Lowering<'_> {
         };
         let widest = self.tape.ops.iter().map(width).max().unwrap_or(0);
         match pieces.iter().any(|piece| piece.fused.is_some()) {
-            true => (forms::fused_rows(self.adapter) * stride(widest) * 4) as u64,
+            true => (matmul_forms::fused_rows(self.adapter) * stride(widest) * 4) as u64,
             false => 0,
         }
     }
@@ -122,7 +123,7 @@ impl Lowering<'_> {
     fn for_few_rows(&self, operations: Vec<Operation>, alone: bool) -> Fused {
         Fused {
             operations,
-            most: forms::fused_rows(self.adapter),
+            most: matmul_forms::fused_rows(self.adapter),
             alone,
         }
     }

@@ -3,7 +3,7 @@
 use super::{
     super::{
         dispatch::{Alternative, Class, Dispatch, Operation, Slot, rows_at, stride},
-        forms,
+        matmul_forms,
         params::{MatMulFusedParams, Params},
         placement::{Part, Place, Placed},
     },
@@ -45,7 +45,7 @@ impl Lowering<'_> {
             let outputs = part.rows / if product.gated { 2 } else { 1 };
             (
                 outputs,
-                forms::matmul_fused(self.adapter, placed.dtype, outputs, &overrides),
+                matmul_forms::matmul_fused(self.adapter, placed.dtype, outputs, &overrides),
             )
         };
         let dispatch = |part: &Part, form: usize| {

@@ -3,7 +3,7 @@
 use super::{
     super::{
         dispatch::{Alternative, Class, Dispatch, Operation, Slot, rows_at, stride},
-        forms::{self, MatMulForm},
+        matmul_forms::{self, MatMulForm},
         params::{MatMulParams, Params},
         placement::{Part, Place, Placed},
     },
@@ -109,7 +109,8 @@ impl Lowering<'_> {
                 .take(1)
                 .collect(),
         };
-        let classes = forms::matmul(self.adapter).map(|(from, forms)| Class {
+        let whole = products[0].weight.columns.is_multiple_of(32);
+        let classes = matmul_forms::matmul(self.adapter, whole).map(|(from, forms)| Class {
             from,
             alternatives: forms
                 .into_iter()

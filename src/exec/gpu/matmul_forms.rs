@@ -1,0 +1,225 @@
+//! The forms of matrix multiplication, alone and with what goes before and after it.
+
+#[cfg(not(target_arch = "wasm32"))]
+use super::subgroup_kernels::MATMUL_BROADCAST;
+use super::{
+    dispatch::{Grid, Overrides},
+    forms::{Adapter, with_lanes},
+    fused_kernels::{MATMUL_FUSED_VECTOR, MATMUL_FUSED_WORKGROUP},
+    kernels,
+    pipelines::Variant,
+};
+use crate::tensor::DType;
+
+/// A form of matrix multiplication.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum MatMulForm {
+    /// An invocation owns outputs of one row.
+    Vector,
+    /// An invocation owns outputs of several rows, its neighbours those of other rows.
+    Tile,
+    /// An invocation owns outputs of several rows, its neighbours other outputs of the same rows.
+    Batch,
+    /// A workgroup owns outputs of one row.
+    Workgroup,
+    /// An invocation owns outputs of many rows, which its subgroup reads together.
+    #[cfg(not(target_arch = "wasm32"))]
+    Broadcast,
+}
+
+/// Rows of one invocation in `matmul_tile.wgsl`.
+const TILE_ROWS: usize = 4;
+/// Outputs of one workgroup in `matmul_workgroup.wgsl`.
+const WORKGROUP_OUTPUTS: usize = 4;
+/// Outputs of one invocation in `matmul_broadcast.wgsl`.
+#[cfg(not(target_arch = "wasm32"))]
+const BROADCAST_OUTPUTS: usize = 8;
+/// Rows that make up for dequantising a chunk of the weight.
+#[cfg(not(target_arch = "wasm32"))]
+const BROADCAST_ROWS: usize = 256;
+/// From this many rows on it may pay to share each weight among rows.
+const SOME_ROWS: usize = 4;
+/// From this many rows on it pays.
+const MANY_ROWS: usize = 16;
+/// From this many rows on a software adapter's vectors are full with groups of rows.
+const WIDE_ROWS: usize = 32;
+
+/// What fits, by the least number of rows; `whole`: whether rows of the weight are whole blocks of 32 values.
+pub(super) fn matmul(adapter: Adapter, whole: bool) -> [(usize, Vec<MatMulForm>); 3] {
+    use MatMulForm::{Batch, Tile, Vector, Workgroup};
+    let mut classes = if adapter.software {
+        [
+            (1, vec![Vector, Workgroup]),
+            (SOME_ROWS, vec![Batch, Vector, Tile, Workgroup]),
+            (WIDE_ROWS, vec![Tile, Batch, Vector, Workgroup]),
+        ]
+    } else {
+        [
+            (1, vec![Workgroup, Vector]),
+            (SOME_ROWS, vec![Workgroup, Tile, Vector, Batch]),
+            (MANY_ROWS, vec![Tile, Workgroup, Vector, Batch]),
+        ]
+    };
+    if adapter.subgroups && whole {
+        add_subgroup_forms(&mut classes);
+    }
+    classes
+}
+
+/// wgpu offers no subgroups to pages.
+#[cfg(target_arch = "wasm32")]
+fn add_subgroup_forms(_: &mut [(usize, Vec<MatMulForm>)]) {}
+
+#[cfg(not(target_arch = "wasm32"))]
+fn add_subgroup_forms(classes: &mut [(usize, Vec<MatMulForm>)]) {
+    for (_, forms) in classes {
+        forms.push(MatMulForm::Broadcast);
+    }
+}
+
+/// The most rows that fused forms are for: they have no form that shares weights among rows.
+pub(super) const fn fused_rows(adapter: Adapter) -> usize {
+    match adapter.software {
+        true => SOME_ROWS - 1,
+        false => MANY_ROWS - 1,
+    }
+}
+
+impl MatMulForm {
+    /// The stem of its kernels.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Vector => "matmul_vector",
+            Self::Tile => "matmul_tile",
+            Self::Batch => "matmul_batch",
+            Self::Workgroup => "matmul_workgroup",
+            #[cfg(not(target_arch = "wasm32"))]
+            Self::Broadcast => "matmul_broadcast",
+        }
+    }
+
+    /// Whether it may be the fastest for `from` rows and more, so that measuring it is worth the time.
+    /// Software adapters pay too much for barriers, and gather whatever an invocation reads; on others
+    /// neighbours should not read far apart, and few values of an invocation find room in registers.
+    pub const fn promising(self, adapter: Adapter, from: usize) -> bool {
+        match (self, adapter.software) {
+            (Self::Workgroup, software) => !software,
+            (Self::Tile, true) => from >= WIDE_ROWS,
+            (Self::Vector, true) => from < WIDE_ROWS,
+            (Self::Batch, software) => software && from < WIDE_ROWS,
+            (Self::Tile | Self::Vector, false) => true,
+            #[cfg(not(target_arch = "wasm32"))]
+            (Self::Broadcast, software) => software && from >= WIDE_ROWS,
+        }
+    }
+
+    /// Its kernel for a weight of `dtype`, or a part of it, with `outputs` rows.
+    pub fn kernel(
+        self,
+        adapter: Adapter,
+        dtype: DType,
+        outputs: usize,
+        mut overrides: Overrides,
+    ) -> (Variant, Grid) {
+        let lanes = adapter.lanes;
+        if matches!(self, Self::Tile | Self::Batch) {
+            let by_outputs = matches!(self, Self::Batch);
+            overrides.push(("BY_OUTPUTS", f64::from(by_outputs)));
+        }
+        match self {
+            Self::Vector => (
+                with_lanes(kernels::MATMUL_VECTOR.of(dtype), overrides, lanes),
+                strips(outputs, lanes),
+            ),
+            Self::Tile => {
+                let lanes = lanes.min(16);
+                let grid = Grid::Shared {
+                    outputs,
+                    lanes: 1,
+                    rows: lanes * TILE_ROWS,
+                    least: 48,
+                    most: 192,
+                };
+                (
+                    with_lanes(kernels::MATMUL_TILE.of(dtype), overrides, lanes),
+                    grid,
+                )
+            }
+            Self::Batch => {
+                let grid = Grid::Shared {
+                    outputs,
+                    lanes,
+                    rows: TILE_ROWS,
+                    least: 48,
+                    most: 96,
+                };
+                (
+                    with_lanes(kernels::MATMUL_TILE.of(dtype), overrides, lanes),
+                    grid,
+                )
+            }
+            Self::Workgroup => {
+                let groups = outputs.div_ceil(WORKGROUP_OUTPUTS);
+                let kernel = kernels::MATMUL_WORKGROUP.of(dtype);
+                (with_lanes(kernel, overrides, 64), Grid::Groups { groups })
+            }
+            #[cfg(not(target_arch = "wasm32"))]
+            Self::Broadcast => {
+                let grid = Grid::Shared {
+                    outputs,
+                    lanes,
+                    rows: BROADCAST_ROWS,
+                    least: BROADCAST_OUTPUTS,
+                    most: BROADCAST_OUTPUTS,
+                };
+                let kernel = MATMUL_BROADCAST.of(dtype);
+                (with_lanes(kernel, overrides, lanes), grid)
+            }
+        }
+    }
+}
+
+/// Normalisation, products and gating in one, the preferred first: stem, whether it has barriers, kernel
+/// and grid for a weight of `dtype`, or a part of it, with `outputs` outputs.
+pub(super) fn matmul_fused(
+    adapter: Adapter,
+    dtype: DType,
+    outputs: usize,
+    overrides: &Overrides,
+) -> Vec<(&'static str, bool, Variant, Grid)> {
+    let lanes = adapter.lanes;
+    let vector = MATMUL_FUSED_VECTOR.of(dtype);
+    let workgroup = MATMUL_FUSED_WORKGROUP.of(dtype);
+    let groups = outputs.div_ceil(WORKGROUP_OUTPUTS);
+    let mut forms = vec![
+        (
+            "matmul_fused_vector",
+            false,
+            with_lanes(vector, overrides.clone(), lanes),
+            strips(outputs, lanes),
+        ),
+        (
+            "matmul_fused_workgroup",
+            true,
+            with_lanes(workgroup, overrides.clone(), 64),
+            Grid::Groups { groups },
+        ),
+    ];
+    if !adapter.software {
+        forms.reverse();
+    }
+    forms
+}
+
+/// Enough outputs for each invocation to make up for loading x, few enough to leave work for every core.
+fn strips(outputs: usize, lanes: usize) -> Grid {
+    let strip = (96 / lanes).max(1);
+    Grid::Shared {
+        outputs,
+        lanes,
+        rows: 1,
+        least: strip,
+        // Where there is work for every core anyway, loading x less often is better still.
+        most: if strip > 1 { 2 * strip } else { 1 },
+    }
+}
