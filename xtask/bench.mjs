@@ -42,7 +42,8 @@ if (values.headless) await headless();
 else console.log(`\nThe bench is at ${server.origin}/\n(stop it with Ctrl-C)`);
 
 function intercept(_request, response, url) {
-  isolate(response);
+  // Everything is from this server.
+  isolate(response, "require-corp");
   if (url.pathname !== "/setup.json") return false;
   response.writeHead(200, { "Content-Type": "application/json" }).end(JSON.stringify(known));
   return true;

@@ -52,12 +52,13 @@ export async function serve(
 }
 
 /**
- * Lets the page be cross-origin isolated, so that the engine may use threads and clocks are finer. What the page
- * fetches from other origins, a model Hub's files say, need no headers of their own for it.
+ * Lets the page be cross-origin isolated, so that the engine may use threads and clocks are finer. With
+ * `credentialless` what the page takes from other origins needs no headers of its own for it, but Safari knows only
+ * `require-corp`.
  */
-export function isolate(response) {
+export function isolate(response, embedder = "credentialless") {
   response.setHeader("Cross-Origin-Opener-Policy", "same-origin");
-  response.setHeader("Cross-Origin-Embedder-Policy", "credentialless");
+  response.setHeader("Cross-Origin-Embedder-Policy", embedder);
 }
 
 function find(mounts, pathname) {
