@@ -315,3 +315,34 @@ fn quantised_activations_are_within_their_bound_of_the_exact_ones() {
         });
     }
 }
+
+#[test]
+fn halves_that_are_not_finite_stay_so() {
+    let half = |value: f32| half::f16::from_f32(value).to_le_bytes();
+    for rows in [1, 3] {
+        let mut scene = Scene::new(rows, 6);
+        let x = scene.input("x", 2, &[1.0, 2.0].repeat(rows));
+        let values = [1.0, 2.0, f32::INFINITY, 1.0, f32::NAN, 1.0, 65_504.0, 3.0];
+        let blocks: Vec<u8> = values.into_iter().flat_map(half).collect();
+        let weight = scene.weight(DType::F16, 4, 2, blocks);
+        let out = scene.buffer("out", 4);
+        scene.op(Op::MatMul(MatMul {
+            x,
+            weight,
+            bias: None,
+            scale: 1.0,
+            activation: None,
+            residual: None,
+            out,
+        }));
+        let found = block_on(async {
+            let mut cpu = Cpu::new(Activations::Q16);
+            scene.load(&mut cpu).await.unwrap();
+            scene.run(&cpu, &plain_step(rows), out).await.unwrap()
+        });
+        for row in found.chunks_exact(4) {
+            assert_eq!([row[0], row[1], row[3]], [5.0, f32::INFINITY, 65_510.0]);
+            assert!(row[2].is_nan(), "{row:?}");
+        }
+    }
+}

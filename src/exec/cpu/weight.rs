@@ -33,6 +33,8 @@ pub struct Weight {
     values: Vec<f32>,
     /// Everything else.
     bytes: Vec<u8>,
+    /// Whether there is a half that is not finite: others are turned into numbers faster.
+    special: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +67,7 @@ impl Weight {
             values: zeros(values)?,
             bytes: zeros(bytes)?,
             groups: if divided { groups } else { 0 },
+            special: false,
             spec,
             form,
             share,
@@ -117,6 +120,7 @@ impl Weight {
                 dequantise(dtype, blocks, values);
             }
             Form::Octets(Layout { values, bytes }) => {
+                self.special |= dtype == DType::F16 && blocks.chunks_exact(2).any(is_special);
                 let in_row = columns / len;
                 for (i, block) in blocks.chunks_exact(size).enumerate() {
                     let (row, at) = ((first + i) / in_row, (first + i) % in_row);
@@ -184,7 +188,10 @@ impl Weight {
                     let (values, _) = self.values.as_chunks();
                     return &values[self.place(octet) * in_row + first..][..count];
                 }
-                DType::F16 => self.halves(octet, first, count, simd::halves, panel),
+                DType::F16 if self.special => {
+                    self.halves(octet, first, count, simd::halves, panel);
+                }
+                DType::F16 => self.halves(octet, first, count, simd::finite_halves, panel),
                 DType::BF16 => self.halves(octet, first, count, simd::brain_halves, panel),
                 DType::Q8_0 => self.unpack::<Eights, 256>(octet, first, count, panel),
                 DType::Q4_0 => self.unpack::<Nibbles<8, false, 1>, 128>(octet, first, count, panel),
@@ -290,4 +297,9 @@ fn places(spec: &WeightSpec, groups: usize, share: Share) -> Vec<u32> {
         }
     }
     places
+}
+
+/// Whether the exponent of a half is that of infinity and NaN.
+fn is_special(half: &[u8]) -> bool {
+    half[1] & 0x7c == 0x7c
 }
