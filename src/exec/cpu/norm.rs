@@ -1,6 +1,10 @@
 //! Normalisation of groups of values.
 
-use super::simd::{F32x4, load8};
+use super::{
+    formats::ROWS,
+    linear::{part, put},
+    simd::{F32x4, load8},
+};
 use crate::ops::Norm;
 
 /// `x` and `out`: groups of `size` values; `weight` and `bias` as in [`Norm`].
@@ -29,9 +33,16 @@ pub fn norm(
         };
         let weight = &weight[first..][..size];
         let bias = bias.map(|bias| &bias[first..][..size]);
-        for (i, (out, &x)) in out.iter_mut().zip(x).enumerate() {
-            let y = (x - mean) * scale * weight[i] + bias.map_or(0.0, |bias| bias[i]);
-            *out = if op.add { *out + y } else { y };
+        let normed = |x: F32x4, weight: F32x4, bias: F32x4, out: F32x4| {
+            let y = (x - middle) * F32x4::splat(scale) * weight + bias;
+            if op.add { out + y } else { y }
+        };
+        for at in (0..size).step_by(ROWS) {
+            let [x, weight] = [x, weight].map(|values| part(&values[at..]));
+            let bias = bias.map_or([F32x4::zero(); 2], |bias| part(&bias[at..]));
+            let old = part(&out[at..]);
+            let [low, high] = [0, 1].map(|i| normed(x[i], weight[i], bias[i], old[i]));
+            put([low, high], &mut out[at..]);
         }
     }
 }

@@ -35,12 +35,13 @@ impl<Q: Quad> Blocks<Q> {
     /// from call to call.
     pub fn fill(&mut self, x: &[f32], columns: usize, most: f32) {
         self.rows = x.len() / columns;
-        self.blocks.clear();
         let in_row = columns / BLOCK;
+        self.blocks.resize(self.rows * in_row, Block::default());
         let (blocks, _) = x.as_chunks::<BLOCK>();
-        for at in 0..in_row {
-            let column = (0..self.rows).map(|row| quantise(&blocks[row * in_row + at], most));
-            self.blocks.extend(column);
+        for (row, blocks) in blocks.chunks_exact(in_row).enumerate() {
+            for (at, values) in blocks.iter().enumerate() {
+                quantise(values, most, &mut self.blocks[at * self.rows + row]);
+            }
         }
     }
 
@@ -57,7 +58,7 @@ const LEAST: f32 = 1e-30;
 /// each.
 pub const MOST: [f32; 2] = [127.0, 32_639.0];
 
-fn quantise<Q: Quad>(values: &[f32; BLOCK], most: f32) -> Block<Q> {
+fn quantise<Q: Quad>(values: &[f32; BLOCK], most: f32, block: &mut Block<Q>) {
     let (vectors, _) = values.as_chunks();
     let zero = F32x4::zero();
     let (mut largest, mut check) = (zero, zero);
@@ -66,16 +67,16 @@ fn quantise<Q: Quad>(values: &[f32; BLOCK], most: f32) -> Block<Q> {
         // Zero for what is finite.
         check = check + vector * zero;
     }
-    let largest = largest.lanes().into_iter().fold(0.0, f32::max);
+    let larger = |a: f32, b: f32| if b > a { b } else { a };
+    let largest = largest.lanes().into_iter().fold(0.0, larger);
     let inverse = if largest < LEAST { 0.0 } else { most / largest };
     // Added to this number, a quant stands in the last bits, rounded to an integer.
     let magic = F32x4::splat(12_582_912.0);
     let mut sums = [I32x4::splat(0); 2];
-    let mut block = Block::<Q>::default();
     for (i, (quad, vector)) in block.quads.iter_mut().zip(vectors).enumerate() {
         // Rounded after the product, so that a value in the middle becomes the same quant in every build.
         let shifted = F32x4::load(vector) * F32x4::splat(inverse) + magic;
-        *quad = Q::new(shifted.as_bits().lanes());
+        *quad = Q::new(shifted.as_bits());
         sums[i / 4] = sums[i / 4].add(shifted.as_bits());
     }
     let offset = (BLOCK as i32 / 8).wrapping_mul(12_582_912f32.to_bits() as i32);
@@ -88,7 +89,6 @@ fn quantise<Q: Quad>(values: &[f32; BLOCK], most: f32) -> Block<Q> {
         block.scale = check.sum();
     }
     block.scaled_sums = block.sums.map(|sum| block.scale * sum as f32);
-    block
 }
 
 #[cfg(test)]
@@ -101,12 +101,21 @@ mod tests {
     };
 
     fn block(x: impl Fn(usize) -> f32) -> Block<Eights> {
-        quantise(&std::array::from_fn(x), MOST[0])
+        quantised(x, MOST[0])
+    }
+
+    fn quantised<Q: Quad>(x: impl Fn(usize) -> f32, most: f32) -> Block<Q> {
+        let mut block = Block::default();
+        quantise(&std::array::from_fn(x), most, &mut block);
+        block
     }
 
     /// Quads can be compared, not read: that is left to the products that they are for.
     fn quads<Q: Quad>(quants: impl Fn(usize) -> i32) -> [Q; 8] {
-        std::array::from_fn(|q| Q::new(std::array::from_fn(|i| quants(4 * q + i))))
+        std::array::from_fn(|q| {
+            let bits = std::array::from_fn(|i| f32::from_bits(quants(4 * q + i) as u32));
+            Q::new(F32x4::load(&bits).as_bits())
+        })
     }
 
     #[test]
@@ -122,8 +131,7 @@ mod tests {
 
     #[test]
     fn of_16_bits_the_largest_becomes_32639() {
-        let found: Block<Sixteens> =
-            quantise(&std::array::from_fn(|i| (i as f32 - 31.0) / 2.0), MOST[1]);
+        let found: Block<Sixteens> = quantised(|i| (i as f32 - 31.0) / 2.0, MOST[1]);
         assert_eq!(found.scale, 15.5 / 32_639.0);
         let quant = |i: usize| ((i as f32 - 31.0) * 32_639.0 / 31.0).round() as i32;
         assert_eq!(found.quads, quads(quant));

@@ -39,8 +39,8 @@ pub trait Quad: Copy + Default {
     /// Whether the sums of four rows stay in registers, with what their products need.
     const LEAN: bool = false;
 
-    /// Activations in their order.
-    fn new(values: [i32; 4]) -> Self;
+    /// Activations in their order: the last 8 or 16 bits of each.
+    fn new(values: I32x4) -> Self;
 
     /// A sum to begin with.
     fn sum(first: i32) -> Self::Sum;
@@ -64,9 +64,8 @@ impl Quad for Words {
     type Sum = I32x4;
 
     #[inline(always)]
-    fn new(values: [i32; 4]) -> Self {
-        let pair = |low: i32, high: i32| u32::from(low as u16) | (high as u32) << 16;
-        Self([pair(values[0], values[2]), pair(values[1], values[3])])
+    fn new(values: I32x4) -> Self {
+        Self(values.word_pairs())
     }
 
     #[inline(always)]

@@ -105,6 +105,14 @@ impl I32x4 {
         self.0
     }
 
+    /// The last bits of the first and third number in one word, 16 of each, and of the others.
+    #[inline(always)]
+    pub fn word_pairs(self) -> [u32; 2] {
+        let [a, b, c, d] = self.lanes();
+        let pair = |low: i32, high: i32| u32::from(low as u16) | (high as u32) << 16;
+        [pair(a, c), pair(b, d)]
+    }
+
     /// The sum, which wraps.
     #[inline(always)]
     pub fn add(self, other: Self) -> Self {

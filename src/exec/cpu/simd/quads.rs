@@ -19,8 +19,8 @@ impl Quad for Eights {
     const LEAN: bool = true;
 
     #[inline(always)]
-    fn new(values: [i32; 4]) -> Self {
-        Self(u32::from_le_bytes(values.map(|value| value as u8)))
+    fn new(values: I32x4) -> Self {
+        Self(values.last_bytes())
     }
 
     #[inline(always)]
@@ -51,12 +51,13 @@ impl Quad for Sixteens {
     type Sum = [I32x4; 2];
 
     #[inline(always)]
-    fn new(values: [i32; 4]) -> Self {
+    fn new(values: I32x4) -> Self {
+        // What is left of a value when its low byte is taken as one with a sign.
+        let rest = values.add(I32x4::splat(128));
         Self {
-            // What is left of a value when its low byte is taken as one with a sign.
-            high: Eights::new(values.map(|value| (value + 128) >> 8)),
-            low: Eights::new(values),
-            words: Words::new(values),
+            high: Eights(rest.second_bytes()),
+            low: Eights(values.last_bytes()),
+            words: Words(values.word_pairs()),
         }
     }
 

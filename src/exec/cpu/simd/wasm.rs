@@ -102,6 +102,33 @@ impl I32x4 {
         bytemuck::cast(self.0)
     }
 
+    /// The last bits of the first and third number in one word, 16 of each, and of the others.
+    #[inline(always)]
+    pub fn word_pairs(self) -> [u32; 2] {
+        let zero = u32x4_splat(0);
+        let packed = i8x16_shuffle::<0, 1, 8, 9, 4, 5, 12, 13, 16, 16, 16, 16, 16, 16, 16, 16>;
+        let pairs: [u32; 4] = bytemuck::cast(packed(self.0, zero));
+        [pairs[0], pairs[1]]
+    }
+
+    /// The last byte of each.
+    #[cfg(target_feature = "relaxed-simd")]
+    #[inline(always)]
+    pub fn last_bytes(self) -> u32 {
+        let zero = u32x4_splat(0);
+        let packed = i8x16_shuffle::<0, 4, 8, 12, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16>;
+        u32x4_extract_lane::<0>(packed(self.0, zero))
+    }
+
+    /// The last byte but one of each.
+    #[cfg(target_feature = "relaxed-simd")]
+    #[inline(always)]
+    pub fn second_bytes(self) -> u32 {
+        let zero = u32x4_splat(0);
+        let packed = i8x16_shuffle::<1, 5, 9, 13, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16>;
+        u32x4_extract_lane::<0>(packed(self.0, zero))
+    }
+
     /// The sum, which wraps.
     #[inline(always)]
     pub fn add(self, other: Self) -> Self {
