@@ -128,18 +128,34 @@ async function* named(url: string, stream: ReadableStream<Uint8Array<ArrayBuffer
   }
 }
 
-/** A stream's chunks. Not every browser lets a stream be iterated. */
+/**
+ * A stream's chunks, each to be used before the next: where the stream can fill memory that it is given, all are in
+ * the same, as buffers by the hundred that wait to be collected take as much memory as a model. Not every browser
+ * lets a stream be iterated.
+ */
 async function* iterate(stream: ReadableStream<Uint8Array<ArrayBuffer>>) {
-  const reader = stream.getReader();
+  const reader = readerOf(stream);
   try {
-    for (;;) {
-      const { done, value } = await reader.read();
+    for (let buffer = new ArrayBuffer(PIECE); ;) {
+      const { done, value } = await (reader instanceof ReadableStreamDefaultReader
+        ? reader.read()
+        : reader.read(new Uint8Array(buffer)));
       if (done) return;
+      buffer = value.buffer;
       yield value;
     }
   } finally {
     // Ends the download when the consumer leaves early; after the end it does nothing.
     reader.cancel().catch(() => {});
+  }
+}
+
+function readerOf(stream: ReadableStream<Uint8Array<ArrayBuffer>>) {
+  try {
+    return stream.getReader({ mode: "byob" });
+  } catch {
+    // Streams of a caller's own `fetch`, and some browsers' streams, bring their own memory.
+    return stream.getReader();
   }
 }
 

@@ -200,7 +200,8 @@ class Folder {
     const parts: Uint8Array<ArrayBuffer>[] = [];
     let length = 0;
     for await (const piece of bytes.pieces) {
-      parts.push(piece);
+      // The next piece may be in the same memory.
+      parts.push(piece.slice());
       length += piece.length;
       if (length > LARGEST) {
         throw new DecantError("invalid_weights", `${name} has more than ${LARGEST} bytes`, name);
