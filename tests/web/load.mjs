@@ -284,6 +284,32 @@ test("a download is kept, used again, and replaced when the server has another",
   await finish(browser);
 });
 
+test("a download fills memory that it is given, and works where streams bring their own", async () => {
+  const browser = await visit();
+  const found = await browser.run(async () => {
+    const { read } = ReadableStreamBYOBReader.prototype;
+    const buffers = [];
+    ReadableStreamBYOBReader.prototype.read = function (view) {
+      buffers.push(view.byteLength);
+      return read.call(this, view);
+    };
+    const options = { cache: "none", worker: false, device: "cpu" };
+    const given = [await works("/tiny.gguf", options), buffers.splice(0)];
+    const { getReader } = ReadableStream.prototype;
+    ReadableStream.prototype.getReader = function (options) {
+      if (options?.mode === "byob") throw new TypeError("no bytes");
+      return getReader.call(this);
+    };
+    const brought = [await works("/tiny.gguf", options), buffers];
+    return [given, brought].map(([info, sizes]) => [info?.device, sizes]);
+  });
+  const [[given, sizes], brought] = found;
+  assert.equal(given, "cpu");
+  assert.ok(sizes.length > 1 && new Set(sizes).size === 1, `reads of ${sizes}`);
+  assert.deepEqual(brought, ["cpu", []]);
+  await finish(browser);
+});
+
 test("a damaged file is not kept", async () => {
   const browser = await visit();
   const left = await browser.run(async () => {
