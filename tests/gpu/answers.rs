@@ -4,7 +4,7 @@ use std::{fs, path::PathBuf};
 
 use decant::{
     exec::{Executor, Reference, gpu::GpuOptions},
-    generation::{Engine, Prompt, Value},
+    generation::{Engine, Prompt, RunAhead, Value},
     load::{LoadOptions, Loader},
     ops::CacheType,
     tensor::DType,
@@ -16,7 +16,7 @@ use crate::{
     gpu,
     support::{
         checkpoint::{self, distance},
-        generate, golden,
+        generate, golden, golden_engine,
         model::real_model,
     },
 };
@@ -24,17 +24,90 @@ use crate::{
 /// Allowed between the first logits of an f16 and an f32 cache.
 const F16_CACHE: f32 = 0.05;
 
+/// Tokens chosen on the host, and on the device with so many steps running ahead.
+const DEPTHS: [RunAhead; 4] = [
+    RunAhead::Host,
+    RunAhead::Steps(1),
+    RunAhead::Steps(2),
+    RunAhead::Steps(8),
+];
+
+/// Fails unless all calls have the answers of Hugging Face at every depth; returns how many are equal.
+fn check_depths(name: &str, engine: &Engine) -> usize {
+    let passed = DEPTHS.map(|depth| {
+        engine.set_run_ahead(depth);
+        generate::check(name, engine)
+    });
+    assert_eq!(passed, [passed[0]; 4], "{name}");
+    passed[0]
+}
+
 #[test]
 fn tiny_answers_equal_hugging_face() {
     let Some(gpu) = gpu(GpuOptions::default()) else {
         return;
     };
     let engine = generate::engine("llama", Box::new(gpu));
-    assert_eq!(generate::check("llama", &engine), 82);
+    assert_eq!(check_depths("llama", &engine), 82);
+}
+
+/// Checkpoints with few calls, and those with many.
+const FEW: [&str; 23] = [
+    "cohere",
+    "cohere-qk",
+    "gemma",
+    "gemma2",
+    "gpt2-bare",
+    "gpt_neox",
+    "granite",
+    "lfm2",
+    "llama-bf16",
+    "llama-linear",
+    "llama-llama3",
+    "llama-tied",
+    "llama-yarn",
+    "mistral",
+    "olmo2",
+    "olmoe",
+    "phi3",
+    "qwen3",
+    "qwen3-f16",
+    "qwen3_moe",
+    "smollm3",
+    "stablelm",
+    "stablelm-qk",
+];
+const MANY: [&str; 3] = ["gemma3", "gpt2", "qwen2"];
+
+fn check_checkpoints(names: &[&str], expected: usize) {
+    let mut passed = 0;
+    for name in names {
+        let Some(gpu) = gpu(GpuOptions::default()) else {
+            return;
+        };
+        let engine = golden_engine::engine_on(Box::new(gpu), name);
+        passed += check_depths(name, &engine);
+    }
+    assert_eq!(passed, expected);
 }
 
 #[test]
-fn checkpoints_answer_as_hugging_face_does() {
+fn checkpoints_answer_as_hugging_face_does_1() {
+    check_checkpoints(&FEW[..12], 60);
+}
+
+#[test]
+fn checkpoints_answer_as_hugging_face_does_2() {
+    check_checkpoints(&FEW[12..], 56);
+}
+
+#[test]
+fn checkpoints_answer_many_calls_as_hugging_face_does() {
+    check_checkpoints(&MANY, 238);
+}
+
+#[test]
+fn checkpoints_in_parts_have_the_logits_of_hugging_face() {
     for name in ["llama-tied", "llama-bf16"] {
         let Some(gpu) = gpu(GpuOptions::default()) else {
             return;
@@ -50,7 +123,6 @@ fn checkpoints_answer_as_hugging_face_does() {
             let off = distance(&found, &prompt.logits);
             assert!(off < 1.0, "{name}: {off}");
         }
-        assert_eq!(generate::check(name, &engine), 5);
     }
 }
 

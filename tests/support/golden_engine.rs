@@ -1,4 +1,4 @@
-//! Engines over golden checkpoints on the reference executor, with the files a checkpoint comes with.
+//! Engines over golden checkpoints, with the files a checkpoint comes with.
 
 use std::{fs, rc::Rc};
 
@@ -16,11 +16,15 @@ use super::{checkpoint, golden::folder, weights};
 /// Positions in a page: few, so that sequences have several.
 const PAGE_SIZE: usize = 8;
 
-/// An engine of the checkpoint in `models/<name>` with an f32 cache and prompts in chunks of 16.
+/// An engine of the checkpoint in `models/<name>` on the reference executor.
 pub fn engine(name: &str) -> Engine {
+    engine_on(Box::new(Reference::new()), name)
+}
+
+/// The same on any executor, with an f32 cache for four of the longest sequences and prompts in chunks of 16.
+pub fn engine_on(mut executor: Box<dyn Executor>, name: &str) -> Engine {
     let model = checkpoint::files(name, "config.json").model().unwrap();
     let graph = model.graph;
-    let mut executor = Reference::new();
     let tapes = [(1, 1), (16, 4)].map(|(max_rows, max_outputs)| TapeSize {
         max_rows,
         max_outputs,
@@ -35,9 +39,10 @@ pub fn engine(name: &str) -> Engine {
         pages_per_sequence: pages,
     };
     block_on(executor.allocate(allocation)).unwrap();
-    weights::write(&graph, &model.tensors, &executor);
+    weights::write(&graph, &model.tensors, &*executor);
     let prepared = tapes.map(|size| graph.tape(size.max_rows, size.max_outputs).unwrap());
     block_on(executor.prepare(prepared.to_vec())).unwrap();
+    block_on(executor.prepare_sampling()).unwrap();
     let read = |file: &str| fs::read(folder().join("models").join(name).join(file)).unwrap();
     let tokenizer = Tokenizer::from_json(
         &read("tokenizer.json"),
@@ -47,7 +52,7 @@ pub fn engine(name: &str) -> Engine {
     let generation: serde_json::Value =
         serde_json::from_slice(&read("generation_config.json")).unwrap();
     Engine::new(EngineParts {
-        executor: Rc::new(executor),
+        executor: Rc::from(executor),
         capacity: Capacity {
             tapes: tapes.to_vec(),
             sequences: 4,
