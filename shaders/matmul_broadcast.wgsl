@@ -99,12 +99,6 @@ fn finish(row: u32, output: u32) {
     }
 }
 
-// Whether sums are not yet what `out` is to hold.
-fn unfinished() -> bool {
-    return params.has_bias == 1u || params.activation != 0u || params.scale != 1.0
-        || params.join == ADD_RESIDUAL || params.join == GATE_RESIDUAL;
-}
-
 // The chunk's products with a row of x, whose quads of the chunk begin at `at` + `own` for this invocation.
 fn multiply(row: u32, output: u32, block: u32, own: u32) {
     let last = params.blocks - 1u;

@@ -2,20 +2,21 @@
 // outputs of one row at a time.
 //
 // The plan of matmul_vector.wgsl: a chunk of x stays in a private array while the weights of all outputs
-// pass by, and sums wait in `out` and `gates` between chunks. There is no barrier: every invocation sums
-// the squares of x itself.
+// pass by. There is no barrier: every invocation sums the squares of x itself.
 
 override LANES: u32 = 8u;
 
-@group(0) @binding(7) var<storage, read_write> gates: array<f32>;
 @group(0) @binding(8) var<storage, read_write> out: array<f32>;
 
+var<private> gates: array<f32, STRIP>;
+
+// The outputs first, first + LANES and so on below `end`, at most STRIP.
 fn multiply(row: u32, first: u32, end: u32) {
-    let out_row = row * params.out_stride + params.first;
-    for (var output = first; output < end; output += LANES) {
-        out[out_row + output] = 0.0;
+    let count = (end - first + LANES - 1u) / LANES;
+    for (var i = 0u; i < count; i += 1u) {
+        sums[i] = 0.0;
         if (GATED) {
-            gates[out_row + output] = 0.0;
+            gates[i] = 0.0;
         }
     }
     let x_row = row * (params.x_stride / 4u);
@@ -31,22 +32,25 @@ fn multiply(row: u32, first: u32, end: u32) {
             }
             put(i, quad);
         }
-        for (var output = first; output < end; output += LANES) {
+        for (var i = 0u; i < count; i += 1u) {
+            let output = first + i * LANES;
             if (GATED) {
-                gates[out_row + output] += chunk_products(output, block, last);
-                out[out_row + output] += chunk_products(params.outputs + output, block, last);
+                gates[i] += chunk_products(output, block, last);
+                sums[i] += chunk_products(params.outputs + output, block, last);
             } else {
-                out[out_row + output] += chunk_products(output, block, last);
+                sums[i] += chunk_products(output, block, last);
             }
         }
     }
     let norm = norm_of(squares);
-    for (var output = first; output < end; output += LANES) {
+    let out_row = row * params.out_stride + params.first;
+    for (var i = 0u; i < count; i += 1u) {
         var gate = 0.0;
         if (GATED) {
-            gate = norm * gates[out_row + output];
+            gate = norm * gates[i];
         }
-        out[out_row + output] = result(params.first + output, norm * out[out_row + output], gate);
+        let output = first + i * LANES;
+        out[out_row + output] = result(params.first + output, norm * sums[i], gate);
     }
 }
 
@@ -56,9 +60,12 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) lane: u32,
 ) {
+    params = given;
     let strip = (params.outputs + groups.x * LANES - 1u) / (groups.x * LANES) * LANES;
     let end = min(group.x * strip + strip, params.outputs);
     for (var row = group.y; row < step[params.rows_at]; row += groups.y) {
-        multiply(row, group.x * strip + lane, end);
+        for (var first = group.x * strip; first < end; first += STRIP * LANES) {
+            multiply(row, first + lane, min(first + STRIP * LANES, end));
+        }
     }
 }

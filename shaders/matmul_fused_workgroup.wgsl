@@ -31,6 +31,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) lane: u32,
 ) {
+    params = given;
     let tiles = (params.outputs + OUTPUTS - 1u) / OUTPUTS;
     let index = group.y * groups.x + group.x;
     let row = index / tiles;

@@ -8,8 +8,8 @@ fn value_at(row: u32, column: u32) -> f32 {
     return select(0.0, bitcast<f32>(bits), column < params.columns);
 }
 
-fn vectors_of_octet(at: u32) -> mat2x4<f32> {
-    let words = quants[params.quants + at];
+fn vectors_of_octet(row: u32, octet: u32) -> mat2x4<f32> {
+    let words = quants[vector_at(row, octet, params.columns / 8u)];
     let low = bitcast<vec4<f32>>(words << vec4<u32>(16u));
     let high = bitcast<vec4<f32>>(words & vec4<u32>(0xffff0000u));
     return mat2x4<f32>(low.x, high.x, low.y, high.y, low.z, high.z, low.w, high.w);

@@ -34,13 +34,13 @@ fn octet_columns(octet: u32) -> vec2<u32> {
 
 fn octet_values(row: u32, block: u32, octet: u32) -> mat2x4<f32> {
     let at = row * params.blocks + block;
-    let word = quants[params.quants + at][octet];
+    let word = quants[vector_at(row, block, params.blocks)][octet];
     return (scale_of(at) * PLACE) * mat2x4<f32>(low_codes(word), low_codes(word >> 4u));
 }
 
 // The values of a block are these times the scale (below), the quads of x that they meet times `place`.
 fn block_quants(row: u32, block: u32) -> array<vec4<f32>, 8> {
-    let low = quants[params.quants + row * params.blocks + block];
+    let low = quants[vector_at(row, block, params.blocks)];
     let high = low >> vec4<u32>(4u);
     return array<vec4<f32>, 8>(
         low_codes(low.x), low_codes(low.y), low_codes(low.z), low_codes(low.w),

@@ -6,8 +6,8 @@ fn value_at(row: u32, column: u32) -> f32 {
     return select(0.0, select(pair.x, pair.y, at % 2u == 1u), column < params.columns);
 }
 
-fn vectors_of_octet(at: u32) -> mat2x4<f32> {
-    let words = quants[params.quants + at];
+fn vectors_of_octet(row: u32, octet: u32) -> mat2x4<f32> {
+    let words = quants[vector_at(row, octet, params.columns / 8u)];
     return mat2x4<f32>(
         vec4<f32>(unpack2x16float(words.x), unpack2x16float(words.y)),
         vec4<f32>(unpack2x16float(words.z), unpack2x16float(words.w)));

@@ -6,8 +6,7 @@ fn value_at(row: u32, column: u32) -> f32 {
     return select(0.0, bitcast<f32>(word), column < params.columns);
 }
 
-fn vectors_of_octet(at: u32) -> mat2x4<f32> {
-    return mat2x4<f32>(
-        bitcast<vec4<f32>>(quants[params.quants + at * 2u]),
-        bitcast<vec4<f32>>(quants[params.quants + at * 2u + 1u]));
+fn vectors_of_octet(row: u32, octet: u32) -> mat2x4<f32> {
+    let at = params.quants + row * (params.columns / 4u) + octet * 2u;
+    return mat2x4<f32>(bitcast<vec4<f32>>(quants[at]), bitcast<vec4<f32>>(quants[at + 1u]));
 }

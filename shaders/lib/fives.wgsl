@@ -13,7 +13,7 @@ fn octet_columns(octet: u32) -> vec2<u32> {
 
 fn octet_values(row: u32, block: u32, octet: u32) -> mat2x4<f32> {
     let at = row * params.blocks + block;
-    let word = quants[params.quants + at][octet];
+    let word = quants[vector_at(row, block, params.blocks)][octet];
     let bits = fifth_bits(at) >> octet;
     let scale = scale_and_minimum(at);
     return mat2x4<f32>(
@@ -25,7 +25,7 @@ fn octet_values(row: u32, block: u32, octet: u32) -> mat2x4<f32> {
 // are multiplied by `place`.
 fn block_quants(row: u32, block: u32) -> array<vec4<f32>, 8> {
     let at = row * params.blocks + block;
-    let low = quants[params.quants + at];
+    let low = quants[vector_at(row, block, params.blocks)];
     let high = low >> vec4<u32>(4u);
     let bits = fifth_bits(at);
     return array<vec4<f32>, 8>(

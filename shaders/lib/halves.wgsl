@@ -1,5 +1,5 @@
 // Blocks of 32 values whose halves have scales of their own. value = scale · level + minimum; the fragment
-// of the format says, by the number of a half, where its levels (`half_quads`: a word of four bytes for
+// of the format says, by the number of a half of the whole weight, where its levels (`half_quads`: a word of four bytes for
 // each four columns) and its scale and minimum (`half_scale`) are. Needs lib/bytes.wgsl.
 
 // The signed byte `number` of a record's 16, which follow its first word, times the f16 of that word.
@@ -15,7 +15,7 @@ fn octet_columns(octet: u32) -> vec2<u32> {
 
 fn octet_values(row: u32, block: u32, octet: u32) -> mat2x4<f32> {
     let half = (row * params.blocks + block) * 2u + octet / 2u;
-    let quads = half_quads(half);
+    let quads = half_quads(row, half);
     let pair = select(quads.xy, quads.zw, octet % 2u == 1u);
     let scale = half_scale(half);
     let places = scale.x * BYTE_PLACES;
@@ -25,8 +25,8 @@ fn octet_values(row: u32, block: u32, octet: u32) -> mat2x4<f32> {
 // The values of a block are these times the scale (below), the quads of x that they meet times `place`.
 fn block_quants(row: u32, block: u32) -> array<vec4<f32>, 8> {
     let half = (row * params.blocks + block) * 2u;
-    let a = half_quads(half);
-    let b = half_quads(half + 1u);
+    let a = half_quads(row, half);
+    let b = half_quads(row, half + 1u);
     let a_scale = half_scale(half);
     let b_scale = half_scale(half + 1u);
     let a_places = a_scale.x * BYTE_PLACES;

@@ -13,10 +13,14 @@ fn put(i: u32, quad: vec4<f32>) {
     chunk[i] = quad * place(i % 8u);
 }
 
+// The most outputs of an invocation at a time, whose sums wait here while chunk after chunk passes. An array
+// at an index that is not constant costs software adapters a third of what a buffer does.
+const STRIP: u32 = 24u;
+var<private> sums: array<f32, STRIP>;
+
 // A block of the weight times block `number` of the chunk.
-fn chunk_product(output: u32, block: u32, number: u32) -> f32 {
+fn chunk_product(output: u32, block: u32, number: u32, scale: vec2<f32>) -> f32 {
     let at = number * 8u;
-    let scale = block_scale(output, block);
     let w = block_quants(output, block);
     let sum = dot(w[0], chunk[at]) + dot(w[1], chunk[at + 1u])
         + dot(w[2], chunk[at + 2u]) + dot(w[3], chunk[at + 3u])
@@ -28,7 +32,8 @@ fn chunk_product(output: u32, block: u32, number: u32) -> f32 {
 // The blocks of a weight's row from `block` on times the chunk. Past block `last` the chunk is zero and
 // weights repeat.
 fn chunk_products(output: u32, block: u32, last: u32) -> f32 {
-    return chunk_product(output, block, 0u)
-        + chunk_product(output, min(block + 1u, last), 1u)
-        + chunk_product(output, min(block + 2u, last), 2u);
+    let scale = chunk_scales(output, block, last);
+    return chunk_product(output, block, 0u, scale[0])
+        + chunk_product(output, min(block + 1u, last), 1u, scale[1])
+        + chunk_product(output, min(block + 2u, last), 2u, scale[2]);
 }

@@ -25,11 +25,14 @@ struct Params {
 override NORMED: bool = false;
 override GATED: bool = false;
 
-@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(0) var<uniform> given: Params;
 @group(0) @binding(1) var<storage, read> step: array<u32>;
 @group(0) @binding(2) var<storage, read> x: array<vec4<f32>>;
 @group(0) @binding(5) var<storage, read> bias: array<f32>;
 @group(0) @binding(6) var<storage, read> gain: array<vec4<f32>>;
+
+// As in lib/matmul_params.wgsl.
+var<private> params: Params;
 
 // Quad `i` of the gain; zero past the last column, where the buffer holds something else.
 fn gain_quad(i: u32) -> vec4<f32> {

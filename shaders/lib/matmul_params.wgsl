@@ -36,3 +36,9 @@ var<private> params: Params;
 fn early_scale() -> f32 {
     return select(1.0, params.scale, params.join == ADD_OUT);
 }
+
+// Whether sums are not yet what `out` is to hold.
+fn unfinished() -> bool {
+    return params.has_bias == 1u || params.activation != 0u || params.scale != 1.0
+        || params.join == ADD_RESIDUAL || params.join == GATE_RESIDUAL;
+}

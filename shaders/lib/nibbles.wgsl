@@ -27,7 +27,7 @@ fn octet_columns(octet: u32) -> vec2<u32> {
 
 fn octet_values(row: u32, block: u32, octet: u32) -> mat2x4<f32> {
     let at = row * params.blocks + block;
-    let word = quants[params.quants + at][octet];
+    let word = quants[vector_at(row, block, params.blocks)][octet];
     let scale = scale_and_minimum(at);
     return mat2x4<f32>(
         low_nibbles(word) * (scale.x * LOW_PLACES) + scale.y,
@@ -37,7 +37,7 @@ fn octet_values(row: u32, block: u32, octet: u32) -> mat2x4<f32> {
 // The values of a block are these times scale.x plus scale.y (below), where the quads of x that they meet
 // are multiplied by `place`.
 fn block_quants(row: u32, block: u32) -> array<vec4<f32>, 8> {
-    let words = quants[params.quants + row * params.blocks + block];
+    let words = quants[vector_at(row, block, params.blocks)];
     return array<vec4<f32>, 8>(
         low_nibbles(words.x), low_nibbles(words.y), low_nibbles(words.z), low_nibbles(words.w),
         high_nibbles(words.x), high_nibbles(words.y), high_nibbles(words.z), high_nibbles(words.w));

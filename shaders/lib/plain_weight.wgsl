@@ -1,8 +1,8 @@
 // A weight without scales, in vectors of four words. Needs from the fragment of its format `value_at`
 // and, for rows that begin at whole vectors, `vectors_of_octet`.
 //
-// Row r begins at value r·columns after vector `params.quants`. Where columns is no multiple of 32 (not
-// ALIGNED), octets straddle vectors, and values past the end of a row read as zero.
+// Where columns is no multiple of 32 (not ALIGNED), row r begins at value r·columns after vector
+// `params.quants`, octets straddle vectors, and values past the end of a row read as zero.
 
 override ALIGNED: bool = false;
 
@@ -10,7 +10,7 @@ override ALIGNED: bool = false;
 
 fn octet_values(row: u32, block: u32, octet: u32) -> mat2x4<f32> {
     if (ALIGNED) {
-        return vectors_of_octet(row * (params.columns / 8u) + block * 4u + octet);
+        return vectors_of_octet(row, block * 4u + octet);
     }
     let column = block * 32u + octet * 8u;
     return mat2x4<f32>(

@@ -4,6 +4,8 @@
 @group(0) @binding(3) var<storage, read> quants: array<vec4<u32>>;
 @group(0) @binding(4) var<storage, read> scales: array<u32>;
 
+const OFFSET: f32 = 0.0;
+
 fn scale_of(at: u32) -> f32 {
     let pair = scales[params.scales + at / 2u];
     return unpack2x16float(select(pair, pair >> 16u, at % 2u == 1u)).x;
@@ -24,16 +26,15 @@ fn octet_columns(octet: u32) -> vec2<u32> {
 
 fn octet_values(row: u32, block: u32, octet: u32) -> mat2x4<f32> {
     let at = row * params.blocks + block;
-    let words = quants[params.quants + at * 2u + octet / 2u];
+    let words = quants[vector_at(row, block * 2u + octet / 2u, params.blocks * 2u)];
     let pair = select(words.xy, words.zw, octet % 2u == 1u);
     return (scale_of(at) * PLACE) * mat2x4<f32>(high_bytes(pair.x), high_bytes(pair.y));
 }
 
 // The values of a block are these times the scale (below), the quads of x that they meet times `place`.
 fn block_quants(row: u32, block: u32) -> array<vec4<f32>, 8> {
-    let at = params.quants + (row * params.blocks + block) * 2u;
-    let first = quants[at];
-    let second = quants[at + 1u];
+    let first = quants[vector_at(row, block * 2u, params.blocks * 2u)];
+    let second = quants[vector_at(row, block * 2u + 1u, params.blocks * 2u)];
     return array<vec4<f32>, 8>(
         high_bytes(first.x), high_bytes(first.y), high_bytes(first.z), high_bytes(first.w),
         high_bytes(second.x), high_bytes(second.y), high_bytes(second.z), high_bytes(second.w));

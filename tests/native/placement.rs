@@ -21,7 +21,12 @@ fn spec(dtype: DType, rows: usize, columns: usize) -> WeightSpec {
 
 /// Checks that parts cover every row, lie within buffers within the limit, and do not overlap.
 fn check(weights: &[WeightSpec], limit: u64) -> Placement {
-    let placement = Placement::plan(weights, limit).unwrap();
+    check_one(weights, limit, true);
+    check_one(weights, limit, false)
+}
+
+fn check_one(weights: &[WeightSpec], limit: u64, striped: bool) -> Placement {
+    let placement = Placement::plan(weights, limit, striped).unwrap();
     assert!(placement.buffers.iter().all(|&bytes| bytes <= limit));
     let mut taken: Vec<(usize, u64, u64)> = Vec::new();
     for (spec, placed) in weights.iter().zip(&placement.weights) {
@@ -30,7 +35,8 @@ fn check(weights: &[WeightSpec], limit: u64) -> Placement {
         for part in &placed.parts {
             assert_eq!(part.first, next, "{}", spec.name);
             next += part.rows;
-            let blocks = part.rows * spec.columns / placed.dtype.block_len();
+            let rows = part.rows.next_multiple_of(placed.stripe);
+            let blocks = rows * spec.columns / placed.dtype.block_len();
             let first_block = part.first * spec.columns / placed.dtype.block_len();
             assert!(first_block.is_multiple_of(2), "{}", spec.name);
             let (quants, scales) = packed_len(placed.dtype, blocks);
@@ -139,7 +145,7 @@ fn vectors_are_stored_as_f32() {
 
 #[test]
 fn rows_above_the_limit_are_refused() {
-    let error = Placement::plan(&[spec(DType::F32, 100, 4096)], 64 << 10).unwrap_err();
+    let error = Placement::plan(&[spec(DType::F32, 100, 4096)], 64 << 10, false).unwrap_err();
     assert_eq!(error.kind(), &ErrorKind::Unsupported);
     assert!(
         error
@@ -157,7 +163,7 @@ fn a_weight_without_values_is_refused_and_none_takes_its_place() {
             spec(DType::F32, rows, columns),
             spec(DType::F32, 8, 32),
         ];
-        let error = Placement::plan(&weights, BINDING).unwrap_err();
+        let error = Placement::plan(&weights, BINDING, false).unwrap_err();
         let name = weights[1].name.clone();
         assert_eq!(error.kind(), &ErrorKind::InvalidWeights { name });
     }

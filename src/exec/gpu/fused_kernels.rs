@@ -15,15 +15,7 @@ pub(super) static MATMUL_FUSED_VECTOR: ByFormat = by_format!(
         "lib/activation.wgsl",
         "lib/tanh.wgsl"
     ],
-    [
-        read(1),
-        read(2),
-        read(3),
-        read(5),
-        read(6),
-        write(7),
-        write(8)
-    ],
+    [read(1), read(2), read(3), read(5), read(6), write(8)],
     [
         read(1),
         read(2),
@@ -31,7 +23,6 @@ pub(super) static MATMUL_FUSED_VECTOR: ByFormat = by_format!(
         read(4),
         read(5),
         read(6),
-        write(7),
         write(8)
     ],
     ["LANES", "NORMED", "GATED"]

@@ -139,22 +139,22 @@ impl<'a> IntoIterator for &'a ByCache {
 macro_rules! by_format {
     ($stem:literal, $params:ty, [$($file:literal),*], $plain:expr, $scaled:expr, [$($override:literal),*]) => {
         ByFormat([
-            kernel!($stem, ".F32", [$($file,)* "lib/plain_weight.wgsl", "lib/f32.wgsl"], $params, $plain, [$($override,)* "ALIGNED"]),
-            kernel!($stem, ".F16", [$($file,)* "lib/plain_weight.wgsl", "lib/f16.wgsl"], $params, $plain, [$($override,)* "ALIGNED"]),
-            kernel!($stem, ".BF16", [$($file,)* "lib/plain_weight.wgsl", "lib/bf16.wgsl"], $params, $plain, [$($override,)* "ALIGNED"]),
-            kernel!($stem, ".Q8_0", [$($file,)* "lib/q8_0.wgsl"], $params, $scaled, [$($override),*]),
-            kernel!($stem, ".Q4_0", [$($file,)* "lib/nibbles.wgsl", "lib/q4_0.wgsl"], $params, $scaled, [$($override),*]),
-            kernel!($stem, ".Q4_1", [$($file,)* "lib/nibbles.wgsl", "lib/q4_1.wgsl"], $params, $scaled, [$($override),*]),
-            kernel!($stem, ".Q5_0", [$($file,)* "lib/bytes.wgsl", "lib/fives.wgsl", "lib/q5_0.wgsl"], $params, $scaled, [$($override),*]),
-            kernel!($stem, ".Q5_1", [$($file,)* "lib/bytes.wgsl", "lib/fives.wgsl", "lib/q5_1.wgsl"], $params, $scaled, [$($override),*]),
-            kernel!($stem, ".Q2_K", [$($file,)* "lib/bytes.wgsl", "lib/halves.wgsl", "lib/q2_k.wgsl"], $params, $scaled, [$($override),*]),
-            kernel!($stem, ".Q3_K", [$($file,)* "lib/bytes.wgsl", "lib/halves.wgsl", "lib/q3_k.wgsl"], $params, $scaled, [$($override),*]),
-            kernel!($stem, ".Q4_K", [$($file,)* "lib/nibbles.wgsl", "lib/k_scales.wgsl", "lib/q4_k.wgsl"], $params, $scaled, [$($override),*]),
-            kernel!($stem, ".Q5_K", [$($file,)* "lib/bytes.wgsl", "lib/fives.wgsl", "lib/k_scales.wgsl", "lib/q5_k.wgsl"], $params, $scaled, [$($override),*]),
-            kernel!($stem, ".Q6_K", [$($file,)* "lib/bytes.wgsl", "lib/halves.wgsl", "lib/q6_k.wgsl"], $params, $scaled, [$($override),*]),
-            kernel!($stem, ".IQ4_NL", [$($file,)* "lib/codes.wgsl", "lib/iq4.wgsl", "lib/iq4_nl.wgsl"], $params, $scaled, [$($override),*]),
-            kernel!($stem, ".IQ4_XS", [$($file,)* "lib/codes.wgsl", "lib/iq4.wgsl", "lib/iq4_xs.wgsl"], $params, $scaled, [$($override),*]),
-            kernel!($stem, ".MXFP4", [$($file,)* "lib/codes.wgsl", "lib/mxfp4.wgsl"], $params, $scaled, [$($override),*]),
+            kernel!($stem, ".F32", [$($file,)* "lib/plain_weight.wgsl", "lib/f32.wgsl", "lib/scale_each.wgsl"], $params, $plain, [$($override,)* "ALIGNED"]),
+            kernel!($stem, ".F16", [$($file,)* "lib/plain_weight.wgsl", "lib/f16.wgsl", "lib/stripes.wgsl", "lib/scale_each.wgsl"], $params, $plain, [$($override,)* "ALIGNED", "STRIPE"]),
+            kernel!($stem, ".BF16", [$($file,)* "lib/plain_weight.wgsl", "lib/bf16.wgsl", "lib/stripes.wgsl", "lib/scale_each.wgsl"], $params, $plain, [$($override,)* "ALIGNED", "STRIPE"]),
+            kernel!($stem, ".Q8_0", [$($file,)* "lib/q8_0.wgsl", "lib/stripes.wgsl", "lib/scale_pairs.wgsl"], $params, $scaled, [$($override,)* "STRIPE"]),
+            kernel!($stem, ".Q4_0", [$($file,)* "lib/nibbles.wgsl", "lib/q4_0.wgsl", "lib/stripes.wgsl", "lib/scale_pairs.wgsl"], $params, $scaled, [$($override,)* "STRIPE"]),
+            kernel!($stem, ".Q4_1", [$($file,)* "lib/nibbles.wgsl", "lib/q4_1.wgsl", "lib/stripes.wgsl", "lib/scale_each.wgsl"], $params, $scaled, [$($override,)* "STRIPE"]),
+            kernel!($stem, ".Q5_0", [$($file,)* "lib/bytes.wgsl", "lib/fives.wgsl", "lib/q5_0.wgsl", "lib/stripes.wgsl", "lib/scale_each.wgsl"], $params, $scaled, [$($override,)* "STRIPE"]),
+            kernel!($stem, ".Q5_1", [$($file,)* "lib/bytes.wgsl", "lib/fives.wgsl", "lib/q5_1.wgsl", "lib/stripes.wgsl", "lib/scale_each.wgsl"], $params, $scaled, [$($override,)* "STRIPE"]),
+            kernel!($stem, ".Q2_K", [$($file,)* "lib/bytes.wgsl", "lib/halves.wgsl", "lib/q2_k.wgsl", "lib/stripes.wgsl", "lib/scale_each.wgsl"], $params, $scaled, [$($override,)* "STRIPE"]),
+            kernel!($stem, ".Q3_K", [$($file,)* "lib/bytes.wgsl", "lib/halves.wgsl", "lib/q3_k.wgsl", "lib/stripes.wgsl", "lib/scale_each.wgsl"], $params, $scaled, [$($override,)* "STRIPE"]),
+            kernel!($stem, ".Q4_K", [$($file,)* "lib/nibbles.wgsl", "lib/k_scales.wgsl", "lib/q4_k.wgsl", "lib/stripes.wgsl", "lib/scale_each.wgsl"], $params, $scaled, [$($override,)* "STRIPE"]),
+            kernel!($stem, ".Q5_K", [$($file,)* "lib/bytes.wgsl", "lib/fives.wgsl", "lib/k_scales.wgsl", "lib/q5_k.wgsl", "lib/stripes.wgsl", "lib/scale_each.wgsl"], $params, $scaled, [$($override,)* "STRIPE"]),
+            kernel!($stem, ".Q6_K", [$($file,)* "lib/bytes.wgsl", "lib/halves.wgsl", "lib/q6_k.wgsl", "lib/stripes.wgsl", "lib/scale_each.wgsl"], $params, $scaled, [$($override,)* "STRIPE"]),
+            kernel!($stem, ".IQ4_NL", [$($file,)* "lib/codes.wgsl", "lib/iq4.wgsl", "lib/iq4_nl.wgsl", "lib/stripes.wgsl", "lib/scale_pairs.wgsl"], $params, $scaled, [$($override,)* "STRIPE"]),
+            kernel!($stem, ".IQ4_XS", [$($file,)* "lib/codes.wgsl", "lib/iq4.wgsl", "lib/iq4_xs.wgsl", "lib/stripes.wgsl", "lib/scale_each.wgsl"], $params, $scaled, [$($override,)* "STRIPE"]),
+            kernel!($stem, ".MXFP4", [$($file,)* "lib/codes.wgsl", "lib/mxfp4.wgsl", "lib/stripes.wgsl", "lib/scale_each.wgsl"], $params, $scaled, [$($override,)* "STRIPE"]),
         ])
     };
 }

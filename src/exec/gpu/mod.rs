@@ -31,6 +31,7 @@ mod sample_kernels;
 mod sample_words;
 mod sampling;
 mod store;
+mod stripes;
 #[cfg(not(target_arch = "wasm32"))]
 mod subgroup_kernels;
 mod tune;

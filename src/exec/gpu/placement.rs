@@ -28,6 +28,8 @@ pub struct Placed {
     pub dtype: DType,
     /// Values in a row.
     pub columns: usize,
+    /// Rows of a part that lie side by side, vector by vector: 1, or [`ROW_STEP`].
+    pub stripe: usize,
     /// The parts in the order of their rows.
     pub parts: Vec<Part>,
 }
@@ -63,11 +65,16 @@ pub const ROW_STEP: usize = 8;
 
 impl Placement {
     /// Places `weights` in buffers of at most `limit` bytes each, a multiple of [`ALIGNMENT`].
-    pub fn plan(weights: &[WeightSpec], limit: u64) -> Result<Self> {
+    ///
+    /// `striped`: whether invocations take neighbouring rows side by side, so that these should lie so.
+    pub fn plan(weights: &[WeightSpec], limit: u64, striped: bool) -> Result<Self> {
         if let Some(empty) = weights.iter().find(|spec| spec.rows * spec.columns == 0) {
             return Err(Error::weights(&empty.name, "found a tensor without values"));
         }
-        let mut buffers = Buffers::default();
+        let mut buffers = Buffers {
+            striped,
+            used: Vec::new(),
+        };
         let mut placed = vec![None; weights.len()];
         let all = || weights.iter().enumerate();
         for (at, spec) in all().filter(|(_, spec)| spec.rows == 1) {
@@ -93,7 +100,7 @@ impl Placement {
             weights: placed.into_iter().collect::<Option<_>>().ok_or_else(|| {
                 Error::internal(format!("not all of {} weights have a place", weights.len()))
             })?,
-            buffers: buffers.0,
+            buffers: buffers.used,
         })
     }
 }
@@ -104,15 +111,34 @@ fn follows(a: &WeightSpec, b: &WeightSpec) -> bool {
 }
 
 /// The bytes used of each buffer.
-#[derive(Default)]
-struct Buffers(Vec<u64>);
+struct Buffers {
+    striped: bool,
+    used: Vec<u64>,
+}
 
 impl Buffers {
+    /// Rows of this weight that lie side by side. F32 stays as it is, because tables of angles are F32 and
+    /// are read by other kernels than those of matrices.
+    fn stripe(&self, dtype: DType, columns: usize) -> usize {
+        match self.striped && dtype != DType::F32 && columns.is_multiple_of(32) {
+            true => ROW_STEP,
+            false => 1,
+        }
+    }
+
+    /// Bytes of quants and scales of these rows, filled up to whole stripes and the alignment.
+    fn sizes(&self, dtype: DType, rows: usize, columns: usize) -> (u64, u64) {
+        let rows = rows.next_multiple_of(self.stripe(dtype, columns));
+        let (quants, scales) = packed_len(dtype, rows * columns / dtype.block_len());
+        let bytes = |words: usize| (words as u64 * 4).next_multiple_of(ALIGNMENT);
+        (bytes(quants), bytes(scales))
+    }
+
     /// Whether quants of all `matrices` fit in one buffer, and so their scales.
     fn fits(&self, matrices: &[(usize, &WeightSpec)], limit: u64) -> bool {
         let sizes = matrices
             .iter()
-            .map(|(_, m)| sizes(m.dtype, m.rows, m.columns));
+            .map(|(_, m)| self.sizes(m.dtype, m.rows, m.columns));
         let (quants, scales) = sizes.fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1));
         quants.max(scales) <= limit
     }
@@ -125,7 +151,7 @@ impl Buffers {
     ) {
         let each: Vec<_> = matrices
             .iter()
-            .map(|(_, m)| sizes(m.dtype, m.rows, m.columns))
+            .map(|(_, m)| self.sizes(m.dtype, m.rows, m.columns))
             .collect();
         let mut quants = self.reserve(each.iter().map(|size| size.0).sum(), limit);
         let mut scales = match each.iter().map(|size| size.1).sum() {
@@ -137,6 +163,7 @@ impl Buffers {
             placed[*at] = Some(Placed {
                 dtype: spec.dtype,
                 columns: spec.columns,
+                stripe: self.stripe(spec.dtype, spec.columns),
                 parts: vec![Part {
                     first: 0,
                     rows: spec.rows,
@@ -155,10 +182,10 @@ impl Buffers {
         } else {
             spec.dtype
         };
-        let (quants, scales) = sizes(dtype, ROW_STEP, spec.columns);
+        let (quants, scales) = self.sizes(dtype, ROW_STEP, spec.columns);
         let most = (limit / quants.max(scales)) as usize * ROW_STEP;
         let fits_whole = {
-            let (quants, scales) = sizes(dtype, spec.rows, spec.columns);
+            let (quants, scales) = self.sizes(dtype, spec.rows, spec.columns);
             quants.max(scales) <= limit
         };
         if !fits_whole && most == 0 {
@@ -171,7 +198,7 @@ impl Buffers {
         let mut parts = Vec::new();
         for first in (0..spec.rows).step_by(most.max(1)) {
             let rows = most.min(spec.rows - first);
-            let (quants, scales) = sizes(dtype, rows, spec.columns);
+            let (quants, scales) = self.sizes(dtype, rows, spec.columns);
             let quants = self.reserve(quants, limit);
             let scales = if scales == 0 {
                 quants
@@ -188,19 +215,20 @@ impl Buffers {
         Ok(Placed {
             dtype,
             columns: spec.columns,
+            stripe: self.stripe(dtype, spec.columns),
             parts,
         })
     }
 
     /// The first buffer with room, or a new one.
     fn reserve(&mut self, bytes: u64, limit: u64) -> Place {
-        let open = self.0.iter().position(|&used| used + bytes <= limit);
+        let open = self.used.iter().position(|&used| used + bytes <= limit);
         let buffer = open.unwrap_or_else(|| {
-            self.0.push(0);
-            self.0.len() - 1
+            self.used.push(0);
+            self.used.len() - 1
         });
-        let word = (self.0[buffer] / 4) as usize;
-        self.0[buffer] += bytes;
+        let word = (self.used[buffer] / 4) as usize;
+        self.used[buffer] += bytes;
         Place { buffer, word }
     }
 }
@@ -227,11 +255,4 @@ impl Placed {
             ))),
         }
     }
-}
-
-/// Bytes of quants and scales, filled up to the alignment.
-fn sizes(dtype: DType, rows: usize, columns: usize) -> (u64, u64) {
-    let (quants, scales) = packed_len(dtype, rows * columns / dtype.block_len());
-    let bytes = |words: usize| (words as u64 * 4).next_multiple_of(ALIGNMENT);
-    (bytes(quants), bytes(scales))
 }

@@ -1,12 +1,16 @@
 //! What lives as long as the model: weights, the cache, and what is written so far.
 
-use std::cell::{Cell, RefCell};
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+};
 
 use super::{
     device::Device,
     dispatch::{page_bytes, past_bytes, past_quads, pool_bytes, quads},
     memory::{Budget, Buffer},
     placement::{ALIGNMENT, Part, Placement},
+    stripes::{Shape, Stripe},
 };
 use crate::{
     error::{Error, Result},
@@ -29,6 +33,8 @@ pub(super) struct Store {
     /// What bindings get that a dispatch does not read.
     pub nothing: Buffer,
     written: RefCell<Vec<usize>>,
+    /// Stripes of which only a part has come, by weight and first row.
+    partial: RefCell<HashMap<(usize, usize), Stripe>>,
     unflushed: Cell<u64>,
 }
 
@@ -39,7 +45,7 @@ impl Store {
     /// Makes all buffers, or none.
     pub async fn new(device: &Device, budget: &Budget, allocation: Allocation) -> Result<Self> {
         let limit = device.binding_limit / ALIGNMENT * ALIGNMENT;
-        let placement = Placement::plan(&allocation.weights, limit)?;
+        let placement = Placement::plan(&allocation.weights, limit, device.adapter.software)?;
         let cache = &allocation.cache;
         let pool = pool_bytes(cache);
         let past = match cache.conv_layers {
@@ -82,6 +88,7 @@ impl Store {
             pasts,
             page,
             nothing,
+            partial: RefCell::default(),
             unflushed: Cell::new(0),
         })
     }
@@ -157,11 +164,25 @@ impl Store {
         }
         let packed = repack(spec.dtype, blocks);
         let (quants, scales) = packed_len(spec.dtype, first);
-        let mut sent = send(
-            part.quants.buffer,
-            part.quants.word + quants,
-            &packed.quants,
-        );
+        let mut sent = 0;
+        let mut send_quants = |at: usize, words: &[u32]| {
+            sent += send(part.quants.buffer, part.quants.word + at, words);
+        };
+        match self.placement.weights[weight.0].stripe {
+            1 => send_quants(quants, &packed.quants),
+            rows => {
+                let (row_words, _) = packed_len(spec.dtype, spec.columns / spec.dtype.block_len());
+                let key = |stripe: usize| (weight.0, part.first + stripe * rows);
+                let part_words = part.rows * row_words;
+                let shape = Shape {
+                    rows,
+                    row_words,
+                    part_words,
+                };
+                let mut partial = self.partial.borrow_mut();
+                shape.write(quants, &packed.quants, &mut partial, key, send_quants);
+            }
+        }
         if !packed.scales.is_empty() {
             sent += send(
                 part.scales.buffer,

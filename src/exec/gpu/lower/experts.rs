@@ -7,9 +7,9 @@ use super::{
         params::{ExpertsParams, Params, RouteParams},
         placement::Part,
     },
-    Lowering, aligned, blocks,
+    Lowering, blocks,
     linear::activation_params,
-    only, vector, weight_slots,
+    only, vector, weight_overrides, weight_slots,
 };
 use crate::{
     error::Result,
@@ -141,7 +141,8 @@ impl Lowering<'_> {
             Join::Sum => product.outputs,
             Join::Plain | Join::Gate => product.outputs * chosen,
         };
-        let (variant, grid) = form.kernel(self.adapter, placed.dtype, items, aligned(placed));
+        let (variant, grid) =
+            form.kernel(self.adapter, placed.dtype, items, weight_overrides(placed));
         let (activation, cap) = activation_params(product.activation);
         let part = |part: &Part| {
             let params = ExpertsParams {

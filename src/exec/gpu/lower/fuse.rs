@@ -294,6 +294,7 @@ impl Lowering<'_> {
         Some(Placed {
             dtype: first.dtype,
             columns: first.columns,
+            stripe: first.stripe,
             parts: vec![joined],
         })
     }

@@ -7,9 +7,9 @@ use super::{
         params::{MatMulFusedParams, Params},
         placement::{Part, Place, Placed},
     },
-    Lowering, aligned, blocks,
+    Lowering, blocks,
     linear::activation_params,
-    vector, weight_slots,
+    vector, weight_overrides, weight_slots,
 };
 use crate::{
     error::Result,
@@ -38,7 +38,7 @@ impl Lowering<'_> {
         let gain = product.norm.map(|norm| self.only_place(norm.weight));
         let gain = gain.transpose()?;
         let (activation, cap) = activation_params(product.activation);
-        let mut overrides = aligned(placed);
+        let mut overrides = weight_overrides(placed);
         overrides.push(("NORMED", f64::from(product.norm.is_some())));
         overrides.push(("GATED", f64::from(product.gated)));
         let forms = |part: &Part| {
@@ -50,7 +50,7 @@ impl Lowering<'_> {
         };
         let dispatch = |part: &Part, form: usize| {
             let (outputs, forms) = forms(part);
-            let (_, barriers, variant, grid) = forms[form].clone();
+            let (_, _, variant, grid) = forms[form].clone();
             let params = MatMulFusedParams {
                 rows_at: rows_at(rows),
                 columns: placed.columns as u32,
@@ -71,16 +71,13 @@ impl Lowering<'_> {
             };
             let weights =
                 |place: Option<Place>| place.map_or(Slot::Nothing, |p| Slot::Weights(p.buffer));
-            let mut slots = vec![
+            let slots = vec![
                 (1, Slot::Step),
                 (2, Slot::Activation(product.x)),
                 (5, weights(product.bias)),
                 (6, weights(gain)),
                 (8, product.out),
             ];
-            if !barriers {
-                slots.push((7, Slot::Scratch));
-            }
             Dispatch {
                 variant,
                 params: params.words(),

@@ -7,7 +7,7 @@ use super::{
         params::{MatMulParams, Params},
         placement::{Part, Place, Placed},
     },
-    Lowering, aligned, blocks, vector, weight_slots,
+    Lowering, blocks, vector, weight_overrides, weight_slots,
 };
 use crate::{
     error::Result,
@@ -128,7 +128,12 @@ impl Lowering<'_> {
         let placed = product.weight;
         let part = |part: &Part| {
             let outputs = part.rows.min(most);
-            let (variant, grid) = form.kernel(self.adapter, placed.dtype, outputs, aligned(placed));
+            let (variant, grid) = form.kernel(
+                self.adapter,
+                placed.dtype,
+                outputs,
+                weight_overrides(placed),
+            );
             let (activation, cap) = activation_params(product.activation);
             let params = MatMulParams {
                 rows_at: rows_at(self.tape.buffers[product.x.0].rows),

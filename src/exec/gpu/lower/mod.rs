@@ -20,6 +20,7 @@ use crate::{
     error::{Error, Result},
     ops::{BufferId, CacheSpec, Embed, Lookup, Norm, Op, Rows, SelectRows, WeightId},
     tape::{StepLayout, Tape},
+    tensor::DType,
     tensor::WeightSpec,
 };
 
@@ -64,7 +65,7 @@ impl Lowering<'_> {
         let placed = &self.placed[op.weight.0];
         let blocks = blocks(placed);
         let kernel = kernels::EMBED.of(placed.dtype);
-        let (variant, grid) = forms::by_items(kernel, aligned(placed), blocks * 4);
+        let (variant, grid) = forms::by_items(kernel, weight_overrides(placed), blocks * 4);
         let indices = match op.lookup {
             Lookup::Token => self.layout.tokens(),
             Lookup::Position => self.layout.positions(),
@@ -231,10 +232,14 @@ fn weight_slots(placed: &Placed, part: &Part, mut slots: Vec<(u32, Slot)>) -> Ve
     slots
 }
 
-/// The override of `lib/plain_weight.wgsl`, for formats that have it.
-fn aligned(placed: &Placed) -> Overrides {
-    match placed.dtype.block_len() {
-        1 => vec![("ALIGNED", f64::from(placed.columns.is_multiple_of(32)))],
-        _ => Vec::new(),
+/// The overrides of `lib/plain_weight.wgsl` and `lib/stripes.wgsl`, for formats that have them.
+fn weight_overrides(placed: &Placed) -> Overrides {
+    let mut overrides = Overrides::new();
+    if placed.dtype.block_len() == 1 {
+        overrides.push(("ALIGNED", f64::from(placed.columns.is_multiple_of(32))));
     }
+    if placed.dtype != DType::F32 {
+        overrides.push(("STRIPE", placed.stripe as f64));
+    }
+    overrides
 }
