@@ -15,7 +15,7 @@ fn put(i: u32, quad: vec4<f32>) {
 
 // The most outputs of an invocation at a time, whose sums wait here while chunk after chunk passes. An array
 // at an index that is not constant costs software adapters a third of what a buffer does.
-const STRIP: u32 = 24u;
+const STRIP: u32 = 48u;
 var<private> sums: array<f32, STRIP>;
 
 // A block of the weight times block `number` of the chunk.

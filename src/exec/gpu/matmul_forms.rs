@@ -219,7 +219,8 @@ fn strips(outputs: usize, lanes: usize) -> Grid {
         lanes,
         rows: 1,
         least: strip,
-        // Where there is work for every core anyway, loading x less often is better still.
-        most: if strip > 1 { 2 * strip } else { 1 },
+        // Where there is work for every core anyway, loading x less often is better still; as many as sums
+        // have room for in lib/matmul_chunk.wgsl, where eight are side by side.
+        most: if strip > 1 { 4 * strip } else { 1 },
     }
 }
