@@ -37,12 +37,12 @@ export class Crew {
   readonly #state: Int32Array;
   readonly #words: Uint32Array;
 
-  /** Memory for `count` threads to meet in. */
-  static memory(count: number): SharedArrayBuffer {
-    return new SharedArrayBuffer(4 * (PLACES + 2 * count * (CAPACITY + 1)));
+  /** Bytes of the memory in which `count` threads meet. */
+  static bytes(count: number): number {
+    return 4 * (PLACES + 2 * count * (CAPACITY + 1));
   }
 
-  constructor(memory: SharedArrayBuffer, index: number, count: number) {
+  constructor(memory: ArrayBufferLike, index: number, count: number) {
     this.index = index;
     this.count = count;
     this.#state = new Int32Array(memory, 0, PLACES);
@@ -86,6 +86,8 @@ export class Crew {
   /** Gives `own` and waits for all; answers the round's number. */
   #meet(own: Uint32Array, patience: number): number {
     const state = this.#state;
+    // Who left a round has been counted in it: nothing can follow.
+    if (Atomics.load(state, GONE) !== 0) throw gone();
     const round = Atomics.load(state, ROUND);
     const place = this.#place(this.index, round);
     this.#words[place] = own.length;
@@ -117,7 +119,7 @@ export class Crew {
       Atomics.sub(state, ASLEEP, 1);
     }
     this.leave();
-    throw new DecantError("device_lost", "a thread of the engine is gone; load the model again");
+    throw gone();
   }
 
   /** Whether the round is over, or is so in a moment. */
@@ -126,4 +128,8 @@ export class Crew {
     for (let i = 0; i < LOOKS; i++) if (Atomics.load(state, ROUND) !== round) return true;
     return false;
   }
+}
+
+function gone(): DecantError {
+  return new DecantError("device_lost", "a thread of the engine is gone; load the model again");
 }

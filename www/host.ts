@@ -8,6 +8,7 @@ import { portFetch } from "./loader/fetch-port.js";
 import { produce } from "./producer.js";
 import type { Calls, Endpoint, Loaded, ToEngine, ToPage } from "./protocol.js";
 import { Threads } from "./threads.js";
+import type { ModelInfo } from "./types.js";
 
 type LoadMessage = Extract<ToEngine, { type: "load" }>;
 
@@ -70,15 +71,18 @@ export class Host {
     const warnings: string[] = [];
     const engine = await Engine.start();
     this.#engine = engine;
-    const { threads: count } = options;
-    const threads =
-      count > 1 ? new Threads(count, () => engine.run((engine) => engine.module())) : undefined;
+    const { threads: count, asked } = options;
+    const module = () => engine.run((engine) => engine.module()) as WebAssembly.Module;
+    const threads = count > 1 ? new Threads(count, asked, module) : undefined;
     this.#threads = threads;
     engine.death.catch((error) => {
       threads?.end();
       this.#endpoint.postMessage({ type: "dead", error: toWire(error) });
     });
-    const model = await feed(engine, source, {
+    // Who gives up does not wait for threads that are still starting.
+    const giveUp = () => threads?.end();
+    signal.addEventListener("abort", giveUp);
+    const feeding = feed(engine, source, {
       fetch: fetch === null ? globalThis.fetch.bind(globalThis) : portFetch(fetch),
       cache: options.cache,
       load: options,
@@ -90,10 +94,13 @@ export class Host {
       progress: (stage, loaded, total) =>
         this.#endpoint.postMessage({ type: "progress", progress: { stage, loaded, total } }),
     });
+    const model = await feeding.finally(() => signal.removeEventListener("abort", giveUp));
     this.#model = model;
     models.set(this.#id, model);
+    const info = engine.run(() => JSON.parse(model.info())) as ModelInfo;
+    if (threads?.alone !== undefined) info.notes.push(threads.alone);
     return engine.run(() => ({
-      info: { ...JSON.parse(model.info()), warnings },
+      info: { ...info, warnings },
       generationConfig: JSON.parse(model.generation_config()),
     }));
   }

@@ -36,6 +36,8 @@ export interface WireLoadOptions {
   quantize: LoadOptions["quantize"] | null;
   activations: NonNullable<LoadOptions["activations"]>;
   threads: number;
+  /** Whether the caller asked for that many. */
+  asked: boolean;
   /** Why there is one thread, where nobody has asked for that. */
   alone: string | null;
   cache: NonNullable<LoadOptions["cache"]>;

@@ -7,6 +7,9 @@ import type { ThreadAnswer, ThreadStart } from "./threads.js";
 addEventListener("message", ({ data }: MessageEvent<ThreadStart>) => void follow(data), {
   once: true,
 });
+addEventListener("messageerror", () => {
+  postMessage({ ready: false, message: "its orders cannot be read" } satisfies ThreadAnswer);
+});
 
 async function follow({ module, memory, index, count }: ThreadStart): Promise<void> {
   const crew = new Crew(memory, index, count);

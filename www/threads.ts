@@ -24,16 +24,21 @@ export interface ThreadStart {
 /** What it answers: that it is ready, or why not. */
 export type ThreadAnswer = { ready: true } | { ready: false; message: string };
 
-/** How many threads the option `threads` asks for; when it does not, and there is one, why. */
-export function countThreads(value: unknown): { threads: number; alone: string | null } {
+/** How many threads the option `threads` asks for, and whether it does; when there is one unasked, why. */
+export function countThreads(value: unknown): {
+  threads: number;
+  asked: boolean;
+  alone: string | null;
+} {
   const isolated = globalThis.crossOriginIsolated === true;
   if (value === undefined) {
     if (!isolated) {
       const alone = `one thread: the page is not cross-origin isolated, which takes the headers ${HEADERS}`;
-      return { threads: 1, alone };
+      return { threads: 1, asked: false, alone };
     }
     const threads = choose(globalThis.navigator?.hardwareConcurrency ?? 1);
-    return { threads, alone: threads === 1 ? "one thread: there is one processor" : null };
+    const alone = threads === 1 ? "one thread: there is one processor" : null;
+    return { threads, asked: false, alone };
   }
   if (!Number.isInteger(value) || (value as number) < 1 || (value as number) > MOST) {
     throw optionError("threads", `expected an integer from 1 to ${MOST}, found ${describe(value)}`);
@@ -42,7 +47,7 @@ export function countThreads(value: unknown): { threads: number; alone: string |
     const message = `${value} threads share memory, which only a page that is cross-origin isolated may: serve it with the headers ${HEADERS}, or ask for 1`;
     throw optionError("threads", message);
   }
-  return { threads: value as number, alone: null };
+  return { threads: value as number, asked: true, alone: null };
 }
 
 /**
@@ -56,44 +61,62 @@ function choose(processors: number): number {
 
 /** Threads that are started once the engine finds that it needs them; what it knows as `Threads`. */
 export class Threads {
+  /** Why there is one thread instead of several that nobody asked for. */
+  alone: string | undefined;
+
   readonly #count: number;
+  readonly #asked: boolean;
   readonly #module: () => WebAssembly.Module;
   readonly #workers: Worker[] = [];
+  readonly #end = Promise.withResolvers<never>();
   #crew: Crew | undefined;
   #ended = false;
 
-  constructor(count: number, module: () => WebAssembly.Module) {
+  constructor(count: number, asked: boolean, module: () => WebAssembly.Module) {
     this.#count = count;
+    this.#asked = asked;
     this.#module = module;
+    this.#end.promise.catch(() => {});
   }
 
-  /** Starts the others; resolves with this thread's line to them when all are ready. */
+  /**
+   * Starts the others; resolves with this thread's line to them when all are ready. Where some do not start that
+   * nobody asked for, this one works alone.
+   */
   async start(): Promise<Crew> {
+    try {
+      return await this.#startAll();
+    } catch (error) {
+      const ended = this.#ended;
+      this.end();
+      if (this.#asked || ended) throw error;
+      this.alone = `one thread: ${(error as Error).message}`;
+      // One meets nobody, so that memory need not be shared.
+      return new Crew(new ArrayBuffer(Crew.bytes(1)), 0, 1);
+    }
+  }
+
+  async #startAll(): Promise<Crew> {
     const count = this.#count;
-    const memory = Crew.memory(count);
+    const memory = new SharedArrayBuffer(Crew.bytes(count));
     const crew = (this.#crew = new Crew(memory, 0, count));
     const module = this.#module();
     const starts = Array.from({ length: count - 1 }, (_, i) =>
       this.#startOne({ module, memory, index: i + 1, count }, crew),
     );
-    try {
-      await Promise.all(starts);
-    } catch (error) {
-      this.end();
-      throw error;
-    }
+    await Promise.race([Promise.all(starts), this.#end.promise]);
     return crew;
   }
 
   /** Ends the workers, whatever they do; nobody waits for them any more. */
   end(): void {
     this.#ended = true;
+    this.#end.reject(new DecantError("closed", "the model was unloaded"));
     this.#crew?.leave();
     for (const worker of this.#workers.splice(0)) worker.terminate();
   }
 
   #startOne(start: ThreadStart, crew: Crew): Promise<void> {
-    if (this.#ended) throw new DecantError("closed", "the model was unloaded");
     const worker = startWorker(
       () => new Worker(new URL("./thread.js", import.meta.url), { type: "module" }),
       new URL("./thread.js", import.meta.url),
@@ -108,6 +131,7 @@ export class Threads {
         event.preventDefault();
         fail(event.message || "its script did not load");
       });
+      worker.addEventListener("messageerror", () => fail("its message cannot be read"));
       worker.addEventListener("message", ({ data }: MessageEvent<ThreadAnswer>) => {
         if (data.ready) resolve();
         else fail(data.message);

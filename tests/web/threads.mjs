@@ -6,12 +6,15 @@ import { open } from "./support/harness.mjs";
 
 let site;
 let missing = false;
+let stalled = false;
+let held;
 before(async () => {
   site = await open({
     intercept: (_request, response, url) => {
       if (!url.searchParams.has("alone")) isolate(response);
-      if (!missing || url.pathname !== "/package/thread.js") return false;
-      response.writeHead(404).end();
+      if (url.pathname !== "/package/thread.js" || !(missing || stalled)) return false;
+      if (missing) response.writeHead(404).end();
+      else held = response;
       return true;
     },
   });
@@ -268,6 +271,48 @@ test("a thread whose script does not load is an error of the load", async () => 
   assert.match(error.message, /a thread of the engine failed: its script did not load/);
   const left = await browser.run(() => workers.length - ended);
   assert.equal(left, 0);
+  await browser.close();
+});
+
+test("threads that nobody asked for are done without where they do not start", async () => {
+  const browser = await visit(reachWorkers);
+  missing = true;
+  const found = await browser.run(async () => {
+    const model = await load({ worker: false });
+    const { usage } = await model.generate("abc", { max_new_tokens: 2 }).result;
+    await model.unload();
+    const { threads, notes } = model.info;
+    return { threads, notes, tokens: usage.completion_tokens, left: workers.length - ended };
+  });
+  missing = false;
+  assert.deepEqual([found.threads, found.tokens, found.left], [1, 2, 0]);
+  const why = /^one thread: a thread of the engine failed: its script did not load/;
+  assert.ok(
+    found.notes.some((note) => why.test(note)),
+    JSON.stringify(found.notes),
+  );
+  await browser.close();
+});
+
+test("a load that is given up does not wait for threads that do not start", async () => {
+  const browser = await visit(reachWorkers);
+  stalled = true;
+  const left = await browser.run(async () => {
+    const abort = new AbortController();
+    const loading = refusal(load({ threads: 2, worker: false, signal: abort.signal }));
+    while (workers.length === 0) await new Promise((resolve) => setTimeout(resolve, 10));
+    abort.abort();
+    await loading;
+    for (let i = 0; i < 100 && ended < 1; i += 1)
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    return workers.length - ended;
+  });
+  stalled = false;
+  // Until then the browser would wait for it, rather than ask again.
+  held.destroy();
+  assert.equal(left, 0);
+  const again = await browser.run(async () => (await load({ threads: 2, worker: false })).info);
+  assert.equal(again.threads, 2);
   await browser.close();
 });
 

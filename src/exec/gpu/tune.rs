@@ -95,7 +95,10 @@ impl Tuner {
             return Ok(named(fit.first().map_or("", |way| way.name)).unwrap_or(0));
         }
         let rows = measurement.rows;
-        let key = format!("{}: {}, {rows} rows", device.name, fit[0].about);
+        // Another opening of the adapter may have had others to choose from.
+        let names: Vec<_> = fit.iter().map(|way| way.name).collect();
+        let (about, names) = (&fit[0].about, names.join(", "));
+        let key = format!("{}: {about}, {rows} rows, of {names}", device.name);
         let known = with_verdicts(|verdicts| verdicts.get(&key).cloned());
         let (winner, note) = match known {
             Some(known) => known,
