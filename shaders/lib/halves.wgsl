@@ -1,6 +1,6 @@
 // Blocks of 32 values whose halves have scales of their own. value = scale · level + minimum; the fragment
-// of the format says, by the number of a half of the whole weight, where its levels (`half_quads`: a word of four bytes for
-// each four columns) and its scale and minimum (`half_scale`) are. Needs lib/bytes.wgsl.
+// of the format says, by the number of a half in the whole weight, where its levels (`half_quads`: a word of
+// four bytes for each four columns) and its scale and minimum (`half_scale`) are. Needs lib/bytes.wgsl.
 
 // The signed byte `number` of a record's 16, which follow its first word, times the f16 of that word.
 fn signed_scale(record: u32, number: u32) -> f32 {

@@ -2,7 +2,8 @@
 // scales, low, and of minima, high; then a byte for each of 16 halves, scale low and minimum high.
 
 fn half_quads(row: u32, half: u32) -> vec4<u32> {
-    let word = quants[vector_at(row, (half - row * params.blocks * 2u) / 4u, params.blocks / 2u)][half % 4u];
+    let number = (half - row * params.blocks * 2u) / 4u;
+    let word = quants[vector_at(row, number, params.blocks / 2u)][half % 4u];
     return (vec4<u32>(word) >> vec4<u32>(0u, 2u, 4u, 6u)) & vec4<u32>(0x03030303u);
 }
 

@@ -100,14 +100,14 @@ fn read(keys: &Keys) -> Result<(&'static Family, ModelConfig)> {
     Ok((family, config))
 }
 
-/// Flags of `config.json` that are the same as whether a tensor is there.
+/// Flags of `config.json` that are the same as whether a tensor is there, in any layer that may have it.
 const TENSORS_DECIDE: [(&str, &str); 6] = [
-    ("attention_bias", "blk.0.attn_q.bias"),
-    ("use_qkv_bias", "blk.0.attn_q.bias"),
-    ("mlp_bias", "blk.0.ffn_up.bias"),
-    ("use_qk_norm", "blk.0.attn_q_norm.weight"),
-    ("qk_layernorm", "blk.0.attn_q_norm.weight"),
-    ("conv_bias", "blk.0.shortconv.conv.bias"),
+    ("attention_bias", "blk.*.attn_q.bias"),
+    ("use_qkv_bias", "blk.*.attn_q.bias"),
+    ("mlp_bias", "blk.*.ffn_up.bias"),
+    ("use_qk_norm", "blk.*.attn_q_norm.weight"),
+    ("qk_layernorm", "blk.*.attn_q_norm.weight"),
+    ("conv_bias", "blk.*.shortconv.conv.bias"),
 ];
 
 /// `places`: those of the tensors by name, if they are known.
@@ -252,7 +252,8 @@ impl Graph {
             flags.push((flag, keys.flag(flag)?, tensor));
         }
         for (flag, wanted, tensor) in flags {
-            let there = tensors.has(tensor);
+            let mut layers = 0..self.config.layers.len();
+            let there = layers.any(|layer| tensors.has(&tensor.replace('*', &layer.to_string())));
             if wanted.is_some_and(|wanted| wanted != there) {
                 let is = if there { "is there" } else { "is missing" };
                 let message = format!(

@@ -12,7 +12,6 @@ use decant::{
 use pollster::block_on;
 
 use crate::{
-    fused::matmul,
     gpu,
     support::scene::{Scene, plain_step},
 };
@@ -22,17 +21,9 @@ fn scene() -> Scene {
     let mut scene = Scene::new(2, 3);
     let x = scene.input("x", 64, &[0.5; 128]);
     let weight = scene.random_weight(DType::Q8_0, 300, 64);
-    let out = scene.buffer("out", 300);
-    scene.op(Op::MatMul(MatMul {
-        x,
-        weight,
-        bias: None,
-        scale: 1.0,
-        activation: None,
-        residual: None,
-        out,
-    }));
-    scene.tape.logits = out;
+    let op = scene.matmul(x, weight, "out");
+    scene.tape.logits = op.out;
+    scene.op(Op::MatMul(op));
     scene
 }
 
@@ -190,7 +181,7 @@ fn each_format_shape_and_number_of_rows_is_measured_for_itself() {
         let mut scene = Scene::new(rows, 3);
         let x = scene.input("x", inputs, &vec![0.5; rows * inputs]);
         let weight = scene.random_weight(dtype, outputs, inputs);
-        let op = matmul(&mut scene, x, weight, "out");
+        let op = scene.matmul(x, weight, "out");
         scene.op(Op::MatMul(op));
         block_on(scene.load(&mut gpu)).unwrap();
         let name = dtype.name();

@@ -2,49 +2,17 @@
 
 use decant::exec::gpu::GpuOptions;
 
-use crate::{gpu, support::checkpoint};
+use crate::{
+    gpu,
+    support::checkpoint::{self, CHECKPOINTS},
+};
 
-/// A golden checkpoint of each family and feature, in groups that take about as long.
-const CHECKPOINTS: [&[&str]; 3] = [
-    &[
-        "cohere",
-        "cohere-qk",
-        "gemma",
-        "gemma2",
-        "gemma3",
-        "gpt2",
-        "gpt2-bare",
-        "gpt_neox",
-        "granite",
-        "llama",
-    ],
-    &[
-        "llama-bf16",
-        "llama-draft",
-        "llama-linear",
-        "llama-llama3",
-        "llama-tied",
-        "llama-yarn",
-        "mistral",
-        "olmo2",
-    ],
-    &[
-        "lfm2",
-        "olmoe",
-        "phi3",
-        "qwen2",
-        "qwen3",
-        "qwen3-f16",
-        "qwen3_moe",
-        "smollm3",
-        "stablelm",
-        "stablelm-qk",
-    ],
-];
+/// How many tests share the checkpoints, so that they run side by side.
+const SHARES: usize = 3;
 
-fn check(group: usize) {
+fn check(share: usize) {
     let mut faults = Vec::new();
-    for name in CHECKPOINTS[group] {
+    for name in CHECKPOINTS.iter().skip(share).step_by(SHARES) {
         let model = checkpoint::files(name, "config.json").model().unwrap();
         if gpu(GpuOptions::default()).is_none() {
             return;

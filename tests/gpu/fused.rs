@@ -40,20 +40,6 @@ pub fn norm(scene: &mut Scene, x: BufferId, name: &str) -> BufferId {
     out
 }
 
-/// A product into a buffer called `name`.
-pub fn matmul(scene: &mut Scene, x: BufferId, weight: WeightId, name: &str) -> MatMul {
-    let out = scene.buffer(name, scene.weights[weight.0].0.rows);
-    MatMul {
-        x,
-        weight,
-        bias: None,
-        scale: 1.0,
-        activation: None,
-        residual: None,
-        out,
-    }
-}
-
 /// What the fused kernels compute besides the products.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Product {
@@ -78,7 +64,7 @@ fn check(gpu: &mut Gpu, product: Product, dtype: DType, rows: usize, shape: [usi
     let out = match product {
         Product::Normed | Product::NormedWithExtras => {
             let extras = product == Product::NormedWithExtras;
-            let mut op = matmul(&mut scene, normed, weight, "out");
+            let mut op = scene.matmul(normed, weight, "out");
             if extras {
                 op.bias = Some(scene.random_weight(DType::F16, 1, outputs));
                 op.scale = 0.25;
@@ -245,8 +231,8 @@ fn what_is_read_again_is_not_left_out() {
     let x = scene.input("x", 32, &values);
     let normed = norm(&mut scene, x, "normed");
     let weights = [0, 1].map(|_| scene.random_weight(DType::F32, 8, 32));
-    let first = matmul(&mut scene, normed, weights[0], "first");
-    let second = matmul(&mut scene, normed, weights[1], "second");
+    let first = scene.matmul(normed, weights[0], "first");
+    let second = scene.matmul(normed, weights[1], "second");
     let outs = [first.out, second.out];
     scene.op(Op::MatMul(first));
     scene.op(Op::MatMul(second));
@@ -278,7 +264,7 @@ fn separate_operations_on_request() {
     let x = scene.input("x", 32, &[0.5; 32]);
     let normed = norm(&mut scene, x, "normed");
     let weight = scene.random_weight(DType::F32, 8, 32);
-    let op = matmul(&mut scene, normed, weight, "out");
+    let op = scene.matmul(normed, weight, "out");
     scene.op(Op::MatMul(op));
     block_on(async {
         scene.load(&mut gpu).await.unwrap();
@@ -300,7 +286,7 @@ fn what_was_not_written_is_not_read() {
     let x = scene.input("x", 32, &values);
     let normed = norm(&mut scene, x, "normed");
     let weight = scene.random_weight(DType::F32, 8, 32);
-    let op = matmul(&mut scene, normed, weight, "out");
+    let op = scene.matmul(normed, weight, "out");
     let out = op.out;
     scene.op(Op::MatMul(op));
     let unused = scene.buffer("unused", 8);

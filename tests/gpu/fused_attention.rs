@@ -10,7 +10,7 @@ use decant::{
 };
 use pollster::block_on;
 
-use super::fused::{EPS, FORMS, matmul, norm};
+use super::fused::{EPS, FORMS, norm};
 use crate::{
     gpu, only,
     support::{close::assert_close, scene::Scene},
@@ -47,7 +47,7 @@ fn check_block(form: &str, gpu: &mut Gpu, block: &Block) {
     for (name, outputs) in [("q", wide), ("k", cache.width()), ("v", cache.width())] {
         let values = scene.random.values(outputs * HIDDEN, 0.1);
         let weight = scene.values(outputs, &values);
-        let mut op = matmul(&mut scene, normed, weight, name);
+        let mut op = scene.matmul(normed, weight, name);
         if block.bias {
             let values = scene.random.values(outputs, 0.1);
             op.bias = Some(scene.values(1, &values));

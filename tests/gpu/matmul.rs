@@ -331,16 +331,9 @@ fn partial_sums_beyond_half_precision() {
             });
             let blocks: Vec<u8> = blocks.collect();
             let weight = scene.weight(dtype, 2, 256, blocks);
-            let out = scene.buffer("out", 2);
-            scene.op(Op::MatMul(MatMul {
-                x,
-                weight,
-                bias: None,
-                scale: 1.0,
-                activation: None,
-                residual: None,
-                out,
-            }));
+            let op = scene.matmul(x, weight, "out");
+            let out = op.out;
+            scene.op(Op::MatMul(op));
             let step = plain_step(4);
             let found = block_on(async {
                 scene.load(&mut gpu).await.unwrap();

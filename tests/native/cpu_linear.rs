@@ -275,16 +275,9 @@ fn quantised_activations_are_within_their_bound_of_the_exact_ones() {
     let x_values = scene.random.values(3 * 256, 1.0);
     let x = scene.input("x", 256, &x_values);
     let weight = scene.random_weight(DType::Q4_0, 50, 256);
-    let out = scene.buffer("out", 50);
-    scene.op(Op::MatMul(MatMul {
-        x,
-        weight,
-        bias: None,
-        scale: 1.0,
-        activation: None,
-        residual: None,
-        out,
-    }));
+    let op = scene.matmul(x, weight, "out");
+    let out = op.out;
+    scene.op(Op::MatMul(op));
     let matrix = scene.matrix(weight);
     let allowed = |steps: f64| -> Vec<f64> {
         x_values
@@ -325,16 +318,9 @@ fn halves_that_are_not_finite_stay_so() {
         let values = [1.0, 2.0, f32::INFINITY, 1.0, f32::NAN, 1.0, 65_504.0, 3.0];
         let blocks: Vec<u8> = values.into_iter().flat_map(half).collect();
         let weight = scene.weight(DType::F16, 4, 2, blocks);
-        let out = scene.buffer("out", 4);
-        scene.op(Op::MatMul(MatMul {
-            x,
-            weight,
-            bias: None,
-            scale: 1.0,
-            activation: None,
-            residual: None,
-            out,
-        }));
+        let op = scene.matmul(x, weight, "out");
+        let out = op.out;
+        scene.op(Op::MatMul(op));
         let found = block_on(async {
             let mut cpu = Cpu::new(Activations::Q16);
             scene.load(&mut cpu).await.unwrap();

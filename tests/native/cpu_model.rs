@@ -11,8 +11,11 @@ use decant::{
 use pollster::block_on;
 use serde_json::Value as Json;
 
-use super::families::CHECKPOINTS;
-use crate::support::{checkpoint, generate, model::real_model};
+use crate::support::{
+    checkpoint::{self, CHECKPOINTS},
+    generate,
+    model::real_model,
+};
 
 /// Ids of an answer that are compared here, where the code is not made for speed; `tests/web/cpu.mjs` compares
 /// all.

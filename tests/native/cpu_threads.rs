@@ -10,9 +10,8 @@ use decant::{
 };
 use pollster::block_on;
 
-use super::families::CHECKPOINTS;
 use crate::support::{
-    checkpoint::{self, Model, step},
+    checkpoint::{self, CHECKPOINTS, Model, step},
     convert,
     crew::{self, End},
     generate, golden,

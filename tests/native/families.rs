@@ -8,43 +8,11 @@ use decant::{
 use pollster::block_on;
 
 use crate::support::{
-    checkpoint::{self, Model, distance, step},
+    checkpoint::{self, CHECKPOINTS, Model, distance, step},
     convert, generate,
     golden::{self, Checkpoint},
     golden_engine,
 };
-
-/// A golden checkpoint of each family and feature.
-pub const CHECKPOINTS: [&str; 28] = [
-    "cohere",
-    "cohere-qk",
-    "gemma",
-    "gemma2",
-    "gemma3",
-    "gpt2",
-    "gpt2-bare",
-    "gpt_neox",
-    "granite",
-    "lfm2",
-    "llama",
-    "llama-bf16",
-    "llama-draft",
-    "llama-linear",
-    "llama-llama3",
-    "llama-tied",
-    "llama-yarn",
-    "mistral",
-    "olmo2",
-    "olmoe",
-    "phi3",
-    "qwen2",
-    "qwen3",
-    "qwen3-f16",
-    "qwen3_moe",
-    "smollm3",
-    "stablelm",
-    "stablelm-qk",
-];
 
 #[test]
 fn logits_and_every_layer_equal_hugging_face() {

@@ -15,6 +15,7 @@ use crate::support::{
     branches, checkpoint, convert, generate,
     golden_engine::engine,
     loops::{assisted, output, with},
+    safetensors::Safetensors,
     short_conv::{check, sweep},
 };
 
@@ -218,6 +219,37 @@ fn what_contradicts_itself_or_is_unknown_is_refused_by_name() {
         files.config = config.to_string().into_bytes();
         let error = files.model().err().unwrap().to_string();
         assert!(error.contains(key), "{error}");
+    }
+}
+
+#[test]
+fn whether_convolutions_have_biases_is_told_by_any_layer() {
+    for flag in [true, false] {
+        let mut files = checkpoint::files("lfm2", "config.json");
+        let mut config: Json = serde_json::from_slice(&files.config).unwrap();
+        config["layer_types"] = json!(["full_attention", "conv", "conv"]);
+        config["conv_bias"] = flag.into();
+        files.config = config.to_string().into_bytes();
+        // The golden's first layers in the other order, and biases where there were none.
+        let mut weights = Safetensors::read(&files.weights[0]);
+        for tensor in &mut weights.tensors {
+            let parts = tensor.name.split('.').map(|part| match part {
+                "0" => "1",
+                "1" => "0",
+                other => other,
+            });
+            tensor.name = parts.collect::<Vec<_>>().join(".");
+        }
+        for layer in [1, 2] {
+            let name = format!("model.layers.{layer}.conv.conv.bias");
+            weights = weights.tensor(&name, "F32", &[32], vec![0; 128]);
+        }
+        files.weights = vec![weights.build()];
+        let error = files.model().err().map(|error| error.to_string());
+        match flag {
+            true => assert_eq!(error, None),
+            false => assert!(error.unwrap().contains("conv_bias")),
+        }
     }
 }
 

@@ -20,6 +20,38 @@ use super::{
     weights,
 };
 
+/// A golden checkpoint of each family and feature.
+pub const CHECKPOINTS: [&str; 28] = [
+    "cohere",
+    "cohere-qk",
+    "gemma",
+    "gemma2",
+    "gemma3",
+    "gpt2",
+    "gpt2-bare",
+    "gpt_neox",
+    "granite",
+    "lfm2",
+    "llama",
+    "llama-bf16",
+    "llama-draft",
+    "llama-linear",
+    "llama-llama3",
+    "llama-tied",
+    "llama-yarn",
+    "mistral",
+    "olmo2",
+    "olmoe",
+    "phi3",
+    "qwen2",
+    "qwen3",
+    "qwen3-f16",
+    "qwen3_moe",
+    "smollm3",
+    "stablelm",
+    "stablelm-qk",
+];
+
 /// Positions in a page of a cache made by [`Model::prepare`]: few, so that sequences have several.
 pub const PAGE: usize = 4;
 

@@ -3,7 +3,7 @@
 use decant::{
     error::Result,
     exec::{Allocation, Executor, TapeId},
-    ops::{BufferId, BufferSpec, CacheSpec, CacheType, Embed, Lookup, Op, Rows, WeightId},
+    ops::{BufferId, BufferSpec, CacheSpec, CacheType, Embed, Lookup, MatMul, Op, Rows, WeightId},
     tape::{Step, Tape},
     tensor::{DType, Matrix, WeightSpec, dequantise},
 };
@@ -102,6 +102,19 @@ impl Scene {
             out,
         }));
         out
+    }
+
+    /// A product and nothing else, into a buffer called `name`; not yet one of the operations.
+    pub fn matmul(&mut self, x: BufferId, weight: WeightId, name: &str) -> MatMul {
+        MatMul {
+            x,
+            weight,
+            bias: None,
+            scale: 1.0,
+            activation: None,
+            residual: None,
+            out: self.buffer(name, self.weights[weight.0].0.rows),
+        }
     }
 
     pub fn op(&mut self, op: Op) {

@@ -135,7 +135,8 @@ pub trait Quants<const BYTES: usize> {
     /// How many scales there are for 32 columns, one or two.
     const SCALES: usize;
 
-    /// Whether the four words of a block are taken apart in four ways, each best written out.
+    /// Whether the loop over a block's words is written out. Where words differ in shifts it may pay, and does for two
+    /// more bits; elsewhere it costs registers.
     const UNROLLED: bool = false;
 
     /// Columns `4q..4q + 4` and `16 + 4q..` of the first four rows and of the last four; `q` is below 4.

@@ -20,8 +20,7 @@ use crate::{
     error::{Error, Result},
     ops::{BufferId, CacheSpec, Embed, Lookup, Norm, Op, Rows, SelectRows, WeightId},
     tape::{StepLayout, Tape},
-    tensor::DType,
-    tensor::WeightSpec,
+    tensor::{DType, WeightSpec},
 };
 
 /// Everything that lowering looks up.
