@@ -6,7 +6,7 @@ use decant::{
         Allocation, Executor, TapeId,
         gpu::{Forms, GpuOptions},
     },
-    ops::{MatMul, Op},
+    ops::Op,
     tensor::DType,
 };
 use pollster::block_on;

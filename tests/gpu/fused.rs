@@ -5,7 +5,7 @@ use decant::{
         Executor, Reference, TapeId,
         gpu::{Forms, Gpu, GpuOptions},
     },
-    ops::{Activation, BufferId, GatedMatMul, MatMul, Norm, Op, WeightId},
+    ops::{Activation, BufferId, GatedMatMul, Norm, Op, WeightId},
     tensor::DType,
 };
 use pollster::block_on;
