@@ -39,6 +39,8 @@ const STEPS = [
   ],
 ];
 
+const LAST_LINES = 40;
+
 toolchain();
 nodeModules();
 vulkan();
@@ -54,7 +56,12 @@ for (const [name, command, counts = () => undefined] of STEPS) {
   let { passed, failed } = counts(output) ?? { passed: status === 0 ? 1 : 0, failed: 0 };
   if (status !== 0 && failed === 0) failed = 1;
   if (status === 0 && passed === 0) failed += 1;
-  results.push({ name, passed, failed, seconds: Math.round((Date.now() - begun) / 1000) });
+  results.push({ name, passed, failed, output, seconds: Math.round((Date.now() - begun) / 1000) });
+}
+
+// What failed is said again at the end, because often nothing else of a long log is kept.
+for (const { name, failed, output } of results) {
+  if (failed > 0) console.log(`\n=== FAILED ${name}, its last lines\n${lastLines(output)}`);
 }
 
 console.log("\n=== summary");
@@ -102,6 +109,10 @@ function nodeCounts(output) {
 function total(pairs) {
   const sum = (index) => pairs.reduce((all, pair) => all + Number(pair[index] ?? 0), 0);
   return { passed: sum(0), failed: sum(1) };
+}
+
+function lastLines(output) {
+  return plain(output).trimEnd().split("\n").slice(-LAST_LINES).join("\n");
 }
 
 /** Without colours. */
