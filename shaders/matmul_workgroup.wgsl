@@ -49,9 +49,6 @@ fn main(
     }
     workgroupBarrier();
     if (lane < OUTPUTS && output + lane <= last && inside) {
-        let column = params.first + output + lane;
-        let place = row * params.out_stride + column;
-        out[place] = begin(place) + early_scale() * partial[0][lane];
-        finish(column, place);
+        join(row, output + lane, partial[0][lane]);
     }
 }

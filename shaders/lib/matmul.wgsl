@@ -8,9 +8,9 @@ fn begin(at: u32) -> f32 {
     return select(0.0, out[at], params.join == ADD_OUT);
 }
 
-// Completes out[at], which holds the whole sum for output `column`.
-fn finish(column: u32, at: u32) {
-    var y = out[at];
+// What out[at] is to be, where `sum` is the whole sum for output `column`.
+fn finished(sum: f32, column: u32, at: u32) -> f32 {
+    var y = sum;
     if (params.has_bias == 1u) {
         y += early_scale() * bias[params.bias + column];
     }
@@ -24,5 +24,23 @@ fn finish(column: u32, at: u32) {
     } else if (params.join != ADD_OUT) {
         y = activate(y);
     }
-    out[at] = y;
+    return y;
+}
+
+// Stores output `output` of this part of the weight, where `sum` is its sum of products.
+fn join(row: u32, output: u32, sum: f32) {
+    let column = params.first + output;
+    let at = row * params.out_stride + column;
+    out[at] = finished(begin(at) + early_scale() * sum, column, at);
+}
+
+// Completes out[at], which holds the whole sum for output `column`.
+fn finish(column: u32, at: u32) {
+    out[at] = finished(out[at], column, at);
+}
+
+// `sum` and the products of a quad of x with a quad of columns of four outputs: column by column, so that nothing
+// is added but products.
+fn add_products(sum: vec4<f32>, w: mat4x4<f32>, quad: vec4<f32>) -> vec4<f32> {
+    return w[3] * quad.w + (w[2] * quad.z + (w[1] * quad.y + (w[0] * quad.x + sum)));
 }

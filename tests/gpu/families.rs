@@ -1,6 +1,6 @@
 //! Every architecture on the GPU: golden checkpoints against Hugging Face.
 
-use decant::exec::gpu::GpuOptions;
+use decant::exec::gpu::{Forms, GpuOptions};
 
 use crate::{
     gpu,
@@ -35,6 +35,25 @@ fn logits_and_every_layer_equal_hugging_face_2() {
 #[test]
 fn logits_and_every_layer_equal_hugging_face_3() {
     check(2);
+}
+
+/// Each kind of operation once with what runs on a GPU that nobody has measured.
+#[test]
+fn what_is_meant_for_a_gpu_equals_hugging_face() {
+    let options = GpuOptions {
+        forms: Forms::Preferred,
+        as_gpu: true,
+        ..Default::default()
+    };
+    let mut faults = Vec::new();
+    for name in ["gemma2", "gpt2", "lfm2", "olmoe", "qwen3"] {
+        let model = checkpoint::files(name, "config.json").model().unwrap();
+        if gpu(options).is_none() {
+            return;
+        }
+        faults.extend(model.compare(name, || Box::new(gpu(options).unwrap())));
+    }
+    assert_eq!(faults, [""; 0]);
 }
 
 #[test]

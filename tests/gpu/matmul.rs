@@ -16,11 +16,13 @@ use crate::{
     },
 };
 
-pub const FORMS: [&str; 5] = [
+pub const FORMS: [&str; 7] = [
     "matmul_vector",
     "matmul_tile",
     "matmul_batch",
     "matmul_workgroup",
+    "matmul_rows",
+    "matmul_shared",
     "matmul_broadcast",
 ];
 

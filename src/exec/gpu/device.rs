@@ -20,6 +20,8 @@ pub struct GpuOptions {
     pub separate: bool,
     /// Uses no optional feature of the adapter.
     pub plain: bool,
+    /// Runs on a software adapter what is meant for a GPU: slowly, so that it can be tested without one.
+    pub as_gpu: bool,
 }
 
 /// How a kernel is chosen where several fit. The results differ only by rounding.
@@ -93,12 +95,21 @@ impl Device {
             .max_storage_buffer_binding_size
             .min(limits.max_buffer_size);
         let binding_limit = options.binding_limit.unwrap_or(u64::MAX).min(own_limit);
-        Ok(Self {
-            adapter: Adapter {
+        let subgroups = features.contains(wgpu::Features::SUBGROUP) && whole_subgroups(&info);
+        let adapter = match options.as_gpu {
+            true => Adapter {
+                software: false,
+                lanes: GPU_LANES,
+                subgroups: false,
+            },
+            false => Adapter {
                 software: is_software(&info),
                 lanes: lanes(&info),
-                subgroups: features.contains(wgpu::Features::SUBGROUP) && whole_subgroups(&info),
+                subgroups,
             },
+        };
+        Ok(Self {
+            adapter,
             name: describe(&info),
             binding_limit: binding_limit / 256 * 256,
             group_limit: options
@@ -259,13 +270,16 @@ fn is_software(info: &wgpu::AdapterInfo) -> bool {
             .any(|known| name.contains(known))
 }
 
+/// Invocations of a workgroup without barriers on a GPU that does not say how many it runs side by side.
+const GPU_LANES: usize = 64;
+
 /// Invocations that the adapter runs side by side, where kernels without barriers are concerned: the
 /// width of its vectors for a program on the CPU.
 fn lanes(info: &wgpu::AdapterInfo) -> usize {
     match info.subgroup_max_size {
         width @ 4..=64 => width as usize,
         _ if is_software(info) => 4,
-        _ => 64,
+        _ => GPU_LANES,
     }
 }
 

@@ -100,8 +100,8 @@ pub(super) enum Slot {
 pub(super) enum Grid {
     /// An invocation for each of `items` items of a row.
     Items { items: usize, lanes: usize },
-    /// `groups` workgroups for each row.
-    Groups { groups: usize },
+    /// `groups` workgroups for each row, or for each `rows` rows.
+    Groups { groups: usize, rows: usize },
     /// As `Items`, times the parts that few rows are split into.
     Splits {
         items: usize,
@@ -127,7 +127,10 @@ impl Grid {
     pub fn workgroups(self, rows: usize, limit: u32) -> (u32, u32) {
         match self {
             Self::Items { items, lanes } => two_dimensions((rows * items).div_ceil(lanes), limit),
-            Self::Groups { groups } => two_dimensions(rows * groups, limit),
+            Self::Groups {
+                groups,
+                rows: group,
+            } => two_dimensions(rows.div_ceil(group) * groups, limit),
             Self::Splits {
                 items,
                 splits,

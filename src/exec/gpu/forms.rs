@@ -49,7 +49,7 @@ pub(super) fn norm(
         items: groups,
         lanes,
     };
-    let together = Grid::Groups { groups };
+    let together = Grid::Groups { groups, rows: 1 };
     let mut forms = vec![
         form("norm", false, &kernels::NORM[items], lanes, each),
         form(
@@ -113,7 +113,10 @@ impl ExpertsForm {
             ),
             Self::Workgroup => (
                 with_lanes(kernels::EXPERTS_WORKGROUP.of(dtype), overrides, 64),
-                Grid::Groups { groups: items },
+                Grid::Groups {
+                    groups: items,
+                    rows: 1,
+                },
             ),
         }
     }

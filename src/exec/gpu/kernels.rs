@@ -6,9 +6,10 @@
 
 use super::{
     fused_kernels::{ATTENTION_ROTARY, MATMUL_FUSED_VECTOR, MATMUL_FUSED_WORKGROUP},
+    matmul_kernels::{MATMUL_ROWS, MATMUL_SHARED, MATMUL_TILE, MATMUL_VECTOR, MATMUL_WORKGROUP},
     params::{
-        AttentionMergeParams, AttentionParams, EmbedParams, ExpertsParams, MatMulParams,
-        NormParams, RotaryStoreParams, RouteParams, Scalar, SelectRowsParams, ShortConvParams,
+        AttentionMergeParams, AttentionParams, EmbedParams, ExpertsParams, NormParams,
+        RotaryStoreParams, RouteParams, Scalar, SelectRowsParams, ShortConvParams,
     },
     sample_kernels::sample_kernels,
 };
@@ -61,6 +62,8 @@ pub fn kernels() -> impl Iterator<Item = &'static Kernel> {
         &MATMUL_VECTOR,
         &MATMUL_TILE,
         &MATMUL_WORKGROUP,
+        &MATMUL_ROWS,
+        &MATMUL_SHARED,
         &MATMUL_FUSED_VECTOR,
         &MATMUL_FUSED_WORKGROUP,
         &EMBED,
@@ -196,49 +199,6 @@ const NORM_BINDINGS: [Binding; 5] = [read(1), read(2), read(3), read(4), write(5
 pub(super) const MATMUL_PLAIN: [Binding; 6] =
     [read(1), read(2), read(3), read(5), read(6), write(7)];
 
-pub(super) static MATMUL_VECTOR: ByFormat = by_format!(
-    "matmul_vector",
-    MatMulParams,
-    [
-        "matmul_vector.wgsl",
-        "lib/matmul_chunk.wgsl",
-        "lib/matmul.wgsl",
-        "lib/matmul_params.wgsl",
-        "lib/activation.wgsl",
-        "lib/tanh.wgsl"
-    ],
-    MATMUL_PLAIN,
-    MATMUL,
-    ["LANES"]
-);
-pub(super) static MATMUL_TILE: ByFormat = by_format!(
-    "matmul_tile",
-    MatMulParams,
-    [
-        "matmul_tile.wgsl",
-        "lib/matmul.wgsl",
-        "lib/matmul_params.wgsl",
-        "lib/activation.wgsl",
-        "lib/tanh.wgsl"
-    ],
-    MATMUL_PLAIN,
-    MATMUL,
-    ["LANES", "BY_OUTPUTS"]
-);
-pub(super) static MATMUL_WORKGROUP: ByFormat = by_format!(
-    "matmul_workgroup",
-    MatMulParams,
-    [
-        "matmul_workgroup.wgsl",
-        "lib/matmul.wgsl",
-        "lib/matmul_params.wgsl",
-        "lib/activation.wgsl",
-        "lib/tanh.wgsl"
-    ],
-    MATMUL_PLAIN,
-    MATMUL,
-    ["LANES"]
-);
 pub(super) static EMBED: ByFormat = by_format!(
     "embed",
     EmbedParams,

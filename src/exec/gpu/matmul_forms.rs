@@ -6,7 +6,7 @@ use super::{
     dispatch::{Grid, Overrides},
     forms::{Adapter, with_lanes},
     fused_kernels::{MATMUL_FUSED_VECTOR, MATMUL_FUSED_WORKGROUP},
-    kernels,
+    matmul_kernels::{MATMUL_ROWS, MATMUL_SHARED, MATMUL_TILE, MATMUL_VECTOR, MATMUL_WORKGROUP},
     pipelines::Variant,
 };
 use crate::tensor::DType;
@@ -22,6 +22,10 @@ pub(super) enum MatMulForm {
     Batch,
     /// A workgroup owns outputs of one row.
     Workgroup,
+    /// A workgroup owns outputs of some rows.
+    Rows,
+    /// A workgroup owns outputs of many rows, and shares what it reads for them.
+    Shared,
     /// An invocation owns outputs of many rows, which its subgroup reads together.
     #[cfg(not(target_arch = "wasm32"))]
     Broadcast,
@@ -29,8 +33,12 @@ pub(super) enum MatMulForm {
 
 /// Rows of one invocation in `matmul_tile.wgsl`.
 const TILE_ROWS: usize = 4;
-/// Outputs of one workgroup in `matmul_workgroup.wgsl`.
+/// Outputs of one workgroup in `matmul_workgroup.wgsl` and `matmul_rows.wgsl`.
 const WORKGROUP_OUTPUTS: usize = 4;
+/// Rows of one workgroup in `matmul_rows.wgsl`.
+const WORKGROUP_ROWS: usize = 8;
+/// Outputs, and rows, of one workgroup in `matmul_shared.wgsl`.
+const SHARED_SIDE: usize = 64;
 /// Outputs of one invocation in `matmul_broadcast.wgsl`.
 #[cfg(not(target_arch = "wasm32"))]
 const BROADCAST_OUTPUTS: usize = 8;
@@ -46,18 +54,27 @@ const WIDE_ROWS: usize = 32;
 
 /// What fits, by the least number of rows; `whole`: whether rows of the weight are whole blocks of 32 values.
 pub(super) fn matmul(adapter: Adapter, whole: bool) -> [(usize, Vec<MatMulForm>); 3] {
-    use MatMulForm::{Batch, Tile, Vector, Workgroup};
+    use MatMulForm::{Batch, Rows, Shared, Tile, Vector, Workgroup};
     let mut classes = if adapter.software {
         [
-            (1, vec![Vector, Workgroup]),
-            (SOME_ROWS, vec![Batch, Vector, Tile, Workgroup]),
-            (WIDE_ROWS, vec![Tile, Batch, Vector, Workgroup]),
+            (1, vec![Vector, Workgroup, Rows, Shared]),
+            (
+                SOME_ROWS,
+                vec![Batch, Vector, Tile, Workgroup, Rows, Shared],
+            ),
+            (
+                WIDE_ROWS,
+                vec![Tile, Batch, Vector, Workgroup, Rows, Shared],
+            ),
         ]
     } else {
         [
-            (1, vec![Workgroup, Vector]),
-            (SOME_ROWS, vec![Workgroup, Tile, Vector, Batch]),
-            (MANY_ROWS, vec![Tile, Workgroup, Vector, Batch]),
+            (1, vec![Workgroup, Vector, Rows, Shared]),
+            (2, vec![Rows, Workgroup, Shared, Tile, Vector, Batch]),
+            (
+                MANY_ROWS,
+                vec![Shared, Rows, Tile, Workgroup, Vector, Batch],
+            ),
         ]
     };
     if adapter.subgroups && whole {
@@ -77,11 +94,12 @@ fn add_subgroup_forms(classes: &mut [(usize, Vec<MatMulForm>)]) {
     }
 }
 
-/// The most rows that fused forms are for: they have no form that shares weights among rows.
+/// The most rows that fused forms are for: they have no form that shares weights among rows, and where
+/// arithmetic is cheap, reading the weight once more costs more than the dispatches that they save.
 pub(super) const fn fused_rows(adapter: Adapter) -> usize {
     match adapter.software {
         true => SOME_ROWS - 1,
-        false => MANY_ROWS - 1,
+        false => 1,
     }
 }
 
@@ -93,6 +111,8 @@ impl MatMulForm {
             Self::Tile => "matmul_tile",
             Self::Batch => "matmul_batch",
             Self::Workgroup => "matmul_workgroup",
+            Self::Rows => "matmul_rows",
+            Self::Shared => "matmul_shared",
             #[cfg(not(target_arch = "wasm32"))]
             Self::Broadcast => "matmul_broadcast",
         }
@@ -103,11 +123,13 @@ impl MatMulForm {
     /// neighbours should not read far apart, and few values of an invocation find room in registers.
     pub const fn promising(self, adapter: Adapter, from: usize) -> bool {
         match (self, adapter.software) {
-            (Self::Workgroup, software) => !software,
             (Self::Tile, true) => from >= WIDE_ROWS,
             (Self::Vector, true) => from < WIDE_ROWS,
             (Self::Batch, software) => software && from < WIDE_ROWS,
-            (Self::Tile | Self::Vector, false) => true,
+            (Self::Workgroup | Self::Rows | Self::Shared, true) => false,
+            (Self::Workgroup | Self::Vector, false) => from == 1,
+            (Self::Rows, false) => from > 1,
+            (Self::Shared | Self::Tile, false) => from >= MANY_ROWS,
             #[cfg(not(target_arch = "wasm32"))]
             (Self::Broadcast, software) => software && from >= WIDE_ROWS,
         }
@@ -128,7 +150,7 @@ impl MatMulForm {
         }
         match self {
             Self::Vector => (
-                with_lanes(kernels::MATMUL_VECTOR.of(dtype), overrides, lanes),
+                with_lanes(MATMUL_VECTOR.of(dtype), overrides, lanes),
                 strips(outputs, lanes),
             ),
             Self::Tile => {
@@ -140,10 +162,7 @@ impl MatMulForm {
                     least: 48,
                     most: 192,
                 };
-                (
-                    with_lanes(kernels::MATMUL_TILE.of(dtype), overrides, lanes),
-                    grid,
-                )
+                (with_lanes(MATMUL_TILE.of(dtype), overrides, lanes), grid)
             }
             Self::Batch => {
                 let grid = Grid::Shared {
@@ -153,15 +172,29 @@ impl MatMulForm {
                     least: 48,
                     most: 96,
                 };
-                (
-                    with_lanes(kernels::MATMUL_TILE.of(dtype), overrides, lanes),
-                    grid,
-                )
+                (with_lanes(MATMUL_TILE.of(dtype), overrides, lanes), grid)
             }
             Self::Workgroup => {
                 let groups = outputs.div_ceil(WORKGROUP_OUTPUTS);
-                let kernel = kernels::MATMUL_WORKGROUP.of(dtype);
-                (with_lanes(kernel, overrides, 64), Grid::Groups { groups })
+                let kernel = MATMUL_WORKGROUP.of(dtype);
+                let grid = Grid::Groups { groups, rows: 1 };
+                (with_lanes(kernel, overrides, 64), grid)
+            }
+            Self::Rows => {
+                let grid = Grid::Groups {
+                    groups: outputs.div_ceil(WORKGROUP_OUTPUTS),
+                    rows: WORKGROUP_ROWS,
+                };
+                let kernel = MATMUL_ROWS.of(dtype);
+                (Variant { kernel, overrides }, grid)
+            }
+            Self::Shared => {
+                let grid = Grid::Groups {
+                    groups: outputs.div_ceil(SHARED_SIDE),
+                    rows: SHARED_SIDE,
+                };
+                let kernel = MATMUL_SHARED.of(dtype);
+                (Variant { kernel, overrides }, grid)
             }
             #[cfg(not(target_arch = "wasm32"))]
             Self::Broadcast => {
@@ -202,7 +235,7 @@ pub(super) fn matmul_fused(
             "matmul_fused_workgroup",
             true,
             with_lanes(workgroup, overrides.clone(), 64),
-            Grid::Groups { groups },
+            Grid::Groups { groups, rows: 1 },
         ),
     ];
     if !adapter.software {

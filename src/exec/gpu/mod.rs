@@ -20,6 +20,7 @@ mod fused_kernels;
 mod kernels;
 mod lower;
 mod matmul_forms;
+mod matmul_kernels;
 mod memory;
 mod params;
 mod pipelines;

@@ -273,7 +273,7 @@ fn describe(adapter: Adapter, prepared: &Prepared, vocabulary: usize, past: Past
             variant: Variant { kernel, overrides },
             params: params.clone(),
             slots: (1..).zip(slots).collect(),
-            grid: Grid::Groups { groups },
+            grid: Grid::Groups { groups, rows: 1 },
         }
     };
     kernels.into_iter().map(dispatch).collect()

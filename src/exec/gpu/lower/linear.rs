@@ -36,8 +36,11 @@ struct Product<'a> {
     activation: Option<Activation>,
 }
 
-/// Outputs that are measured: enough for every form, few enough for every adapter.
+/// Outputs that are measured on a software adapter: enough for every form, few enough to be soon done.
 const PROBE_OUTPUTS: usize = 256;
+/// And on a GPU, whose every core should have work: forms that give it workgroups of many outputs would
+/// otherwise be judged by how long one of them takes.
+const GPU_PROBE_OUTPUTS: usize = 4096;
 
 impl Lowering<'_> {
     pub(super) fn matmul(&self, op: &MatMul) -> Result<Operation> {
@@ -95,6 +98,10 @@ impl Lowering<'_> {
     }
 
     fn products(&self, products: &[Product]) -> Operation {
+        let probe_outputs = match self.adapter.software {
+            true => PROBE_OUTPUTS,
+            false => GPU_PROBE_OUTPUTS,
+        };
         let alternative = |form: MatMulForm, from: usize| Alternative {
             name: form.name(),
             about: products[0].weight.shape(),
@@ -104,7 +111,7 @@ impl Lowering<'_> {
                 .flat_map(|product| self.product(product, form, usize::MAX))
                 .collect(),
             probe: self
-                .product(&products[0], form, PROBE_OUTPUTS)
+                .product(&products[0], form, probe_outputs)
                 .into_iter()
                 .take(1)
                 .collect(),
