@@ -173,6 +173,38 @@ fn every_format_over_tails() {
 }
 
 #[test]
+fn rows_together_give_the_bits_of_each_alone() {
+    let (inputs, outputs) = (256, 11);
+    let x = Random(3).values(9 * inputs, 1.0);
+    for dtype in DType::ALL.into_iter().filter(|dtype| dtype.block_len() > 1) {
+        for activations in [Activations::Q16, Activations::Q8] {
+            let products = |x: &[f32]| {
+                let rows = x.len() / inputs;
+                let mut scene = Scene::new(rows, 5);
+                let x = scene.input("x", inputs, x);
+                let weight = scene.random_weight(dtype, outputs, inputs);
+                let op = scene.matmul(x, weight, "out");
+                let out = op.out;
+                scene.op(Op::MatMul(op));
+                block_on(async {
+                    let mut cpu = Cpu::new(activations);
+                    scene.load(&mut cpu).await.unwrap();
+                    scene.run(&cpu, &plain_step(rows), out).await.unwrap()
+                })
+            };
+            let alone: Vec<f32> = x.chunks_exact(inputs).flat_map(products).collect();
+            for rows in 2..=9 {
+                let together = products(&x[..rows * inputs]);
+                let bits = |values: &[f32]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+                let alone = &alone[..rows * outputs];
+                let what = format!("{rows} rows, {}, {activations:?}", dtype.name());
+                assert_eq!(bits(&together), bits(alone), "{what}");
+            }
+        }
+    }
+}
+
+#[test]
 fn plain_formats_with_any_number_of_columns() {
     for dtype in [DType::F32, DType::F16, DType::BF16] {
         for inputs in [1, 3, 7, 9, 12, 107, 255, 256, 257, 515] {

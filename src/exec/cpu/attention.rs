@@ -25,7 +25,7 @@ pub struct Scratch {
     keys: Vec<[f32; ROWS]>,
     values: Vec<[f32; ROWS]>,
     /// For each query of a tile, the scores of a page.
-    scores: [Vec<[f32; ROWS]>; TILE],
+    scores: Vec<[f32; ROWS]>,
     /// The rows of the sequence at hand.
     rows: Vec<usize>,
     queries: Vec<Query>,
@@ -131,9 +131,8 @@ impl Call<'_> {
         queries.resize(rows.len() * group, fresh);
         totals.clear();
         totals.resize(queries.len() * octets, [0.0; ROWS]);
-        for scores in scores.iter_mut() {
-            scores.resize(page_size.div_ceil(ROWS), [0.0; ROWS]);
-        }
+        let in_page = page_size.div_ceil(ROWS);
+        scores.resize(TILE * in_page, [0.0; ROWS]);
         let seen = rows.iter().map(|&row| self.seen(row));
         let first = seen.clone().map(|seen| seen.start).min().unwrap_or(0);
         let end = seen.map(|seen| seen.end).max().unwrap_or(0);
@@ -166,6 +165,7 @@ impl Call<'_> {
                     &q[(rows[i] * self.op.heads + head) * head_dim..][..head_dim]
                 });
                 let visible = &visible[..queries.len()];
+                let scores = &mut scores[..queries.len() * in_page];
                 match keys {
                     Entries::Numbers(keys) => self.score(keys, &q, visible, scores),
                     Entries::Halves(keys) => self.score(keys, &q, visible, scores),
@@ -173,9 +173,10 @@ impl Call<'_> {
                 for ((query, totals), (scores, visible)) in queries
                     .iter_mut()
                     .zip(totals.chunks_mut(octets))
-                    .zip(scores.iter_mut().zip(visible))
+                    .zip(scores.chunks_mut(in_page).zip(visible))
                 {
                     if !visible.is_empty() {
+                        self.finish(scores, visible);
                         query.weigh(scores, visible, factor, totals);
                     }
                 }
@@ -201,31 +202,40 @@ impl Call<'_> {
         end - self.op.window.unwrap_or(end).min(end)..end
     }
 
-    /// The scores of a page's positions that any of the queries sees; those of others are −∞.
+    /// The products of queries with the keys of a page, as far as any of the queries sees them.
     fn score<O: Octet>(
         &self,
         keys: &[O],
         q: &[&[f32]; TILE],
         visible: &[Range<usize>],
-        scores: &mut [Vec<[f32; ROWS]>; TILE],
+        scores: &mut [[f32; ROWS]],
     ) {
         let Some(touched) = touched(visible) else {
             return;
         };
+        let between = scores.len() / visible.len();
+        scores.fill([0.0; ROWS]);
+        let (keys, scores) = (
+            &keys[touched.start * q[0].len()..],
+            &mut scores[touched.start..],
+        );
+        tiles(keys, q[0].len(), |i| q[i], scores, between, touched.len());
+    }
+
+    /// Makes scores of a query's products; those of positions that it does not see are −∞.
+    fn finish(&self, scores: &mut [[f32; ROWS]], visible: &Range<usize>) {
         let scale = F32x4::splat(self.op.scale);
-        for octet in touched {
-            let mut sums = [[0.0; ROWS]; TILE];
-            let sums = &mut sums[..visible.len()];
-            let keys = &keys[octet * q[0].len()..][..q[0].len()];
-            tiles(keys, |i| q[i], sums);
-            for ((sums, scores), visible) in sums.iter().zip(scores.iter_mut()).zip(visible) {
-                let mut values = load8(sums).map(|sum| sum * scale);
-                if let Some(cap) = self.op.cap {
-                    values = values.map(|value| activate(Activation::SoftCap(cap), value));
-                }
-                store8(values, &mut scores[octet]);
-                for (i, score) in scores[octet].iter_mut().enumerate() {
-                    if !visible.contains(&(octet * ROWS + i)) {
+        for octet in visible.start / ROWS..visible.end.div_ceil(ROWS) {
+            let scores = &mut scores[octet];
+            let mut values = load8(scores).map(|sum| sum * scale);
+            if let Some(cap) = self.op.cap {
+                values = values.map(|value| activate(Activation::SoftCap(cap), value));
+            }
+            store8(values, scores);
+            let all = octet * ROWS..(octet + 1) * ROWS;
+            if all.start < visible.start || visible.end < all.end {
+                for (score, position) in scores.iter_mut().zip(all) {
+                    if !visible.contains(&position) {
                         *score = f32::NEG_INFINITY;
                     }
                 }
@@ -237,29 +247,41 @@ impl Call<'_> {
     fn add<O: Octet>(
         &self,
         values: &[O],
-        weights: &[Vec<[f32; ROWS]>; TILE],
+        weights: &[[f32; ROWS]],
         visible: &[Range<usize>],
         totals: &mut [[f32; ROWS]],
     ) {
         let octets = totals.len() / visible.len();
-        let together = visible.iter().all(|range| *range == visible[0]);
-        // What a query does not see must not even meet its weight of zero: it might be NaN.
-        let tile = if together { visible.len() } else { 1 };
-        for first in (0..visible.len()).step_by(tile) {
-            let range = &visible[first];
+        let mut add = |query: usize, range: Range<usize>, together: usize| {
             if range.is_empty() {
-                continue;
+                return;
             }
-            for octet in 0..octets {
-                let values = &values[octet * self.cache.page_size..][range.clone()];
-                let mut sums = [[0.0; ROWS]; TILE];
-                let sums = &mut sums[..tile];
-                let at = |i: usize| (first + i) * octets + octet;
-                (0..tile).for_each(|i| sums[i] = totals[at(i)]);
-                let weights = |i: usize| &weights[first + i].as_flattened()[range.clone()];
-                tiles(values, weights, sums);
-                (0..tile).for_each(|i| totals[at(i)] = sums[i]);
-            }
+            let totals = &mut totals[query * octets..][..together * octets];
+            let between = weights.len() / visible.len();
+            let weights = |i: usize| {
+                let weights = &weights[(query + i) * between..][..between];
+                &weights.as_flattened()[range.clone()]
+            };
+            let values = &values[range.start..];
+            tiles(
+                values,
+                self.cache.page_size,
+                weights,
+                totals,
+                octets,
+                octets,
+            );
+        };
+        // What a query does not see must not even meet its weight of zero: it might be NaN.
+        let first = visible.iter().map(|range| range.start).max().unwrap_or(0);
+        let end = visible.iter().map(|range| range.end).min().unwrap_or(0);
+        let together = first..end.max(first);
+        for (query, range) in visible.iter().enumerate() {
+            add(query, range.start..together.start.min(range.end), 1);
+        }
+        add(0, together.clone(), visible.len());
+        for (query, range) in visible.iter().enumerate() {
+            add(query, together.end.max(range.start)..range.end, 1);
         }
     }
 }

@@ -19,7 +19,7 @@
 //! low and of column `16 + 4q…` if it is high; higher bits of the same columns stand in the word's bits from `q`
 //! and from `4 + q` on, of two from `2q` on in a word each.
 
-use super::simd::{Bytes, Quad};
+use super::simd::Bytes;
 use crate::tensor::{DType, GROUP, IQ4, Parts};
 
 /// Rows that are stored together.
@@ -139,14 +139,11 @@ pub trait Quants<const BYTES: usize> {
     /// more bits; elsewhere it costs registers.
     const UNROLLED: bool = false;
 
+    /// Whether quants may be 128 or more.
+    const WIDE: bool = false;
+
     /// Columns `4q..4q + 4` and `16 + 4q..` of the first four rows and of the last four; `q` is below 4.
     fn quads(block: &[u8; BYTES], q: usize) -> [[Bytes; 2]; 2];
-
-    /// Adds to each lane its row's products.
-    #[inline(always)]
-    fn dot<Q: Quad>(sum: Q::Sum, rows: Bytes, quad: &Q) -> Q::Sum {
-        quad.dot(sum, rows)
-    }
 }
 
 /// Q8_0.
@@ -168,15 +165,11 @@ impl Quants<256> for Eights {
     const OFFSET: i32 = 128;
     const MINIMA: bool = false;
     const SCALES: usize = 1;
+    const WIDE: bool = true;
 
     #[inline(always)]
     fn quads(block: &[u8; 256], q: usize) -> [[Bytes; 2]; 2] {
         [vectors(block, q), vectors(block, q + 4)]
-    }
-
-    #[inline(always)]
-    fn dot<Q: Quad>(sum: Q::Sum, rows: Bytes, quad: &Q) -> Q::Sum {
-        quad.dot_wide(sum, rows)
     }
 }
 
@@ -197,6 +190,7 @@ impl Quants<128> for Table {
     const OFFSET: i32 = 128;
     const MINIMA: bool = false;
     const SCALES: usize = 1;
+    const WIDE: bool = true;
 
     #[inline(always)]
     fn quads(block: &[u8; 128], q: usize) -> [[Bytes; 2]; 2] {
@@ -212,11 +206,6 @@ impl Quants<128> for Table {
         let table = Bytes::load(&TABLE);
         let low = nibbles(block, q);
         halves(|half, i| low[half][i].look_up(table))
-    }
-
-    #[inline(always)]
-    fn dot<Q: Quad>(sum: Q::Sum, rows: Bytes, quad: &Q) -> Q::Sum {
-        quad.dot_wide(sum, rows)
     }
 }
 

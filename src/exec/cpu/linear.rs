@@ -27,6 +27,7 @@ pub fn input(x: &[f32], columns: usize) -> Input<'_> {
         columns,
         eights: None,
         sixteens: None,
+        words: None,
     }
 }
 
@@ -48,6 +49,7 @@ pub fn products<const M: usize>(
         sums,
         eights,
         sixteens,
+        words,
         ..
     } = scratch;
     let mut input = input;
@@ -60,8 +62,13 @@ pub fn products<const M: usize>(
         activations != Activations::F32 && matrix.is_quantised() && !eight(matrix)
     };
     if matrices.iter().any(|matrix| sixteen(matrix)) {
-        sixteens.fill(input.x, input.columns, MOST[1]);
-        input.sixteens = Some(sixteens);
+        if rows == 1 || simd::bytes_are_fast() {
+            sixteens.fill(input.x, input.columns, MOST[1]);
+            input.sixteens = Some(sixteens);
+        } else {
+            words.fill(input.x, input.columns, MOST[1]);
+            input.words = Some(words);
+        }
     }
     for sums in sums.iter_mut() {
         sums.resize(rows, [0.0; ROWS]);

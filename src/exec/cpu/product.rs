@@ -1,6 +1,6 @@
 //! Rows of activations times an octet of a matrix: the loops in which nearly all time is spent.
 //!
-//! [`tile`] multiplies numbers, and serves linear layers, scores and weighted values alike. Quantised weights
+//! [`tiles`] multiplies numbers, and serves linear layers, scores and weighted values alike. Quantised weights
 //! meet quantised activations as integers, block by block, and each block's sum is scaled once. In both,
 //! a weight that has been read or unpacked serves up to [`TILE`] rows while it is in a register, and an
 //! octet serves all rows while it is in the nearest cache.
@@ -10,7 +10,7 @@ use std::ops::Range;
 use super::{
     formats::{self, Fives, Nibbles, Quants, ROWS, Sixes, Table},
     quantised::{Block, Blocks},
-    simd::{Eights, F32x4, Octet, Quad, Sixteens, load8, store8},
+    simd::{Eights, F32x4, Octet, Quad, Sixteens, Words, load8, store8},
     weight::{PANEL, Panel, Weight},
 };
 use crate::tensor::DType;
@@ -32,6 +32,8 @@ pub struct Input<'a> {
     pub eights: Option<&'a Blocks<Eights>>,
     /// The same of 16 bits, for other quantised weights unless they are to meet numbers.
     pub sixteens: Option<&'a Blocks<Sixteens>>,
+    /// Instead of those, where many rows are multiplied faster as words.
+    pub words: Option<&'a Blocks<Words>>,
 }
 
 /// Writes the products of all rows of `input` with an octet of `weight` to `sums`.
@@ -40,9 +42,10 @@ pub fn multiply(weight: &Weight, octet: usize, input: Input, panel: &mut Panel, 
     if let Some(x) = input.eights.filter(|_| weight.meets_eights()) {
         return nibbles(weight, octet, x, sums);
     }
-    match input.sixteens.filter(|_| weight.is_quantised()) {
-        Some(x) => integers(weight, octet, x, sums),
-        None => numbers(weight, octet, input, panel, sums),
+    match (input.sixteens, input.words) {
+        (Some(x), _) if weight.is_quantised() => integers(weight, octet, x, sums),
+        (_, Some(x)) if weight.is_quantised() => integers(weight, octet, x, sums),
+        _ => numbers(weight, octet, input, panel, sums),
     }
 }
 
@@ -79,36 +82,82 @@ fn numbers(weight: &Weight, octet: usize, input: Input, panel: &mut Panel, sums:
             let row = |i: usize| row(n * TILE + i);
             match sums {
                 [sums] => tile_of_one(panel, row(0), sums),
-                _ => tiles(panel, row, sums),
+                _ => tiles(panel, 0, row, sums, 1, 1),
             }
         }
     }
 }
 
-/// [`tile`] for any number of rows up to [`TILE`]: `row` gives the activations of each of `sums`.
-pub fn tiles<'a, O: Octet>(panel: &[O], row: impl Fn(usize) -> &'a [f32], sums: &mut Sums) {
-    match sums.len() {
-        1 => tile(panel, [row(0)], sums),
-        2 => tile(panel, [row(0), row(1)], sums),
-        3 => tile(panel, [row(0), row(1), row(2)], sums),
-        _ => tile(panel, [row(0), row(1), row(2), row(3)], sums),
+/// Adds to `sums[r · between + o]`, for each of `octets` octets `o`, the products of row `r` of activations with the
+/// columns of `panel` from `o · stride` on. `row` gives as many rows, up to [`TILE`], as `sums` are for.
+pub fn tiles<'a, O: Octet>(
+    panel: &[O],
+    stride: usize,
+    row: impl Fn(usize) -> &'a [f32],
+    sums: &mut Sums,
+    between: usize,
+    octets: usize,
+) {
+    match sums.len().div_ceil(between) {
+        1 => tile(panel, stride, [row(0)], sums, between, octets),
+        2 => tile(panel, stride, [row(0), row(1)], sums, between, octets),
+        3 => {
+            let rows = [row(0), row(1), row(2)];
+            tile(panel, stride, rows, sums, between, octets);
+        }
+        _ => {
+            let rows = [row(0), row(1), row(2), row(3)];
+            tile(panel, stride, rows, sums, between, octets);
+        }
     }
 }
 
-/// Adds to `sums[r][i]` the products of `x[r]` with lane `i` of the columns of `panel`.
+/// [`tiles`] for `R` rows.
 #[inline(never)]
-fn tile<const R: usize, O: Octet>(panel: &[O], x: [&[f32]; R], sums: &mut Sums) {
-    let x = x.map(|x| &x[..panel.len()]);
-    let mut totals: [_; R] = std::array::from_fn(|r| load8(&sums[r]));
-    for (k, column) in panel.iter().enumerate() {
-        let column = column.wide();
-        for r in 0..R {
-            let x = F32x4::splat(x[r][k]);
-            totals[r] = [0, 1].map(|i| column[i].mul_add(x, totals[r][i]));
+fn tile<const R: usize, O: Octet>(
+    panel: &[O],
+    stride: usize,
+    x: [&[f32]; R],
+    sums: &mut Sums,
+    between: usize,
+    octets: usize,
+) {
+    let len = x[0].len();
+    let x = x.map(|x| &x[..len]);
+    // Two octets side by side where there are registers for them: few sums would wait for each other's additions.
+    let pairs = if R < TILE { octets / 2 } else { 0 };
+    for octet in (0..pairs).map(|pair| 2 * pair) {
+        let panels = [octet, octet + 1].map(|octet| &panel[octet * stride..][..len]);
+        let at = |r: usize| r * between + octet;
+        let mut first: [_; R] = std::array::from_fn(|r| load8(&sums[at(r)]));
+        let mut second: [_; R] = std::array::from_fn(|r| load8(&sums[at(r) + 1]));
+        for k in 0..len {
+            let [a, b] = [panels[0][k].wide(), panels[1][k].wide()];
+            for r in 0..R {
+                let x = F32x4::splat(x[r][k]);
+                first[r] = [a[0].mul_add(x, first[r][0]), a[1].mul_add(x, first[r][1])];
+                second[r] = [b[0].mul_add(x, second[r][0]), b[1].mul_add(x, second[r][1])];
+            }
+        }
+        for (r, (first, second)) in first.into_iter().zip(second).enumerate() {
+            store8(first, &mut sums[at(r)]);
+            store8(second, &mut sums[at(r) + 1]);
         }
     }
-    for (sums, totals) in sums.iter_mut().zip(totals) {
-        store8(totals, sums);
+    for octet in 2 * pairs..octets {
+        let panel = &panel[octet * stride..][..len];
+        let at = |r: usize| r * between + octet;
+        let mut totals: [_; R] = std::array::from_fn(|r| load8(&sums[at(r)]));
+        for (k, column) in panel.iter().enumerate() {
+            let column = column.wide();
+            for r in 0..R {
+                let x = F32x4::splat(x[r][k]);
+                totals[r] = [0, 1].map(|i| column[i].mul_add(x, totals[r][i]));
+            }
+        }
+        for (r, total) in totals.into_iter().enumerate() {
+            store8(total, &mut sums[at(r)]);
+        }
     }
 }
 
@@ -229,13 +278,27 @@ fn quarter<F: Quants<N>, const N: usize, Q: Quad, const R: usize>(
     totals: &mut [[Q::Sum; 2]; R],
 ) {
     let quads = F::quads(quants, q);
-    for (total, x) in totals.iter_mut().zip(x) {
-        for half in halves.clone() {
-            let (rows, quad) = (quads[half], &x.quads[q + 4 * half]);
-            *total = [
-                F::dot(total[0], rows[0], quad),
-                F::dot(total[1], rows[1], quad),
+    let mut half = |half: usize| {
+        for step in 0..Q::steps(F::WIDE) {
+            // Once for all rows of activations.
+            let rows = [
+                Q::rows(quads[half][0], F::WIDE, step),
+                Q::rows(quads[half][1], F::WIDE, step),
             ];
+            for (total, x) in totals.iter_mut().zip(x) {
+                let quad = &x.quads[q + 4 * half];
+                *total = [
+                    quad.dot(total[0], rows[0], F::WIDE, step),
+                    quad.dot(total[1], rows[1], F::WIDE, step),
+                ];
+            }
         }
+    };
+    // A loop over the two would keep them in memory.
+    if halves.contains(&0) {
+        half(0);
+    }
+    if halves.contains(&1) {
+        half(1);
     }
 }

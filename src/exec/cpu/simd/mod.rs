@@ -20,7 +20,7 @@ use portable as native;
 use wasm as native;
 
 pub use native::{Bytes, F32x4, I32x4};
-pub use quads::{Eights, Sixteens};
+pub use quads::{Eights, Sixteens, bytes_are_fast};
 
 /// What this build runs on, for people.
 pub const NAME: &str = if cfg!(all(target_arch = "wasm32", target_feature = "relaxed-simd")) {
@@ -34,6 +34,8 @@ pub const NAME: &str = if cfg!(all(target_arch = "wasm32", target_feature = "rel
 /// Four quantised activations that stand next to each other, ready to meet the same four places of four
 /// rows of a matrix.
 pub trait Quad: Copy + Default {
+    /// Bytes of four rows of a matrix, or some of them, in the form that is multiplied.
+    type Rows: Copy;
     /// Sums of products, before the last addition.
     type Sum: Copy;
     /// Whether the sums of four rows stay in registers, with what their products need.
@@ -45,11 +47,14 @@ pub trait Quad: Copy + Default {
     /// A sum to begin with.
     fn sum(first: i32) -> Self::Sum;
 
-    /// Adds four products to each lane of `sum`: `rows` holds four bytes below 128 for each.
-    fn dot(&self, sum: Self::Sum, rows: Bytes) -> Self::Sum;
+    /// In how many steps bytes meet activations: those below 128, or if they are `wide`, any.
+    fn steps(wide: bool) -> usize;
 
-    /// The same for any bytes.
-    fn dot_wide(&self, sum: Self::Sum, rows: Bytes) -> Self::Sum;
+    /// What of `bytes`, four for each lane, is multiplied in `step`.
+    fn rows(bytes: Bytes, wide: bool, step: usize) -> Self::Rows;
+
+    /// Adds the products of `step` to each lane of `sum`: those of all steps are four for each.
+    fn dot(&self, sum: Self::Sum, rows: Self::Rows, wide: bool, step: usize) -> Self::Sum;
 
     /// What was summed.
     fn total(sum: Self::Sum) -> I32x4;
@@ -61,7 +66,9 @@ pub trait Quad: Copy + Default {
 pub struct Words([u32; 2]);
 
 impl Quad for Words {
+    type Rows = I32x4;
     type Sum = I32x4;
+    const LEAN: bool = true;
 
     #[inline(always)]
     fn new(values: I32x4) -> Self {
@@ -74,15 +81,18 @@ impl Quad for Words {
     }
 
     #[inline(always)]
-    fn dot(&self, sum: I32x4, rows: Bytes) -> I32x4 {
-        self.dot_wide(sum, rows)
+    fn steps(_: bool) -> usize {
+        2
     }
 
     #[inline(always)]
-    fn dot_wide(&self, sum: I32x4, rows: Bytes) -> I32x4 {
-        let [even, odd] = rows.even_and_odd();
-        sum.add(even.dot_pairs(self.0[0]))
-            .add(odd.dot_pairs(self.0[1]))
+    fn rows(bytes: Bytes, _: bool, step: usize) -> I32x4 {
+        bytes.even_and_odd()[step]
+    }
+
+    #[inline(always)]
+    fn dot(&self, sum: I32x4, rows: I32x4, _: bool, step: usize) -> I32x4 {
+        sum.add(rows.dot_pairs(self.0[step]))
     }
 
     #[inline(always)]
@@ -97,6 +107,11 @@ mod quads {
     pub type Sixteens = super::Words;
     /// Activations of 8 bits. Without an instruction for them they are widened once, not for each row.
     pub type Eights = super::Words;
+
+    /// There is no such instruction.
+    pub fn bytes_are_fast() -> bool {
+        false
+    }
 }
 #[cfg(all(target_arch = "wasm32", target_feature = "relaxed-simd"))]
 mod quads;
@@ -179,7 +194,10 @@ impl Octet for [f32; 8] {
 impl Octet for [u8; 16] {
     #[inline(always)]
     fn wide(&self) -> [F32x4; 2] {
-        let [low, high] = Bytes::load(self).words();
+        let (halves, _) = self.as_chunks();
+        // Each half by a load of its own, which widens at no cost.
+        let [low, high] = [Bytes::load_half(&halves[0]), Bytes::load_half(&halves[1])];
+        let [low, high] = [low.words()[0], high.words()[0]];
         // The sign is in all bits above the rest.
         let mask = I32x4::splat(0x8fff_ffff_u32 as i32);
         [

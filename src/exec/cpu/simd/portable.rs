@@ -174,6 +174,12 @@ impl Bytes {
         Self(*from)
     }
 
+    /// Reads eight bytes from memory; the others are zero.
+    #[inline(always)]
+    pub fn load_half(from: &[u8; 8]) -> Self {
+        Self(std::array::from_fn(|i| from.get(i).copied().unwrap_or(0)))
+    }
+
     /// The low half of each byte.
     #[inline(always)]
     pub fn low_nibbles(self) -> Self {

@@ -14,7 +14,17 @@ pub struct Sixteens {
     words: Words,
 }
 
+/// Whether the instruction is one of the machine's, too. Where there is none, it is put together of three, and bytes
+/// that it is not made for tell: their products are cut to 16 bits on the way.
+pub fn bytes_are_fast() -> bool {
+    let [bytes, factors] = std::hint::black_box([[255; 16], [127; 16]]);
+    let factors = u32::from_le_bytes([factors[0]; 4]);
+    let sums = I32x4::splat(0).add_dot(Bytes::load(&bytes), factors);
+    sums.lanes()[0] != 2 * i32::from(i16::MAX)
+}
+
 impl Quad for Eights {
+    type Rows = Bytes;
     type Sum = I32x4;
     const LEAN: bool = true;
 
@@ -29,15 +39,26 @@ impl Quad for Eights {
     }
 
     #[inline(always)]
-    fn dot(&self, sum: I32x4, rows: Bytes) -> I32x4 {
-        sum.add_dot(rows, self.0)
+    fn steps(wide: bool) -> usize {
+        // Only bytes below 128 have a product that is the same everywhere.
+        if wide { 2 } else { 1 }
     }
 
     #[inline(always)]
-    fn dot_wide(&self, sum: I32x4, rows: Bytes) -> I32x4 {
-        // Only bytes below 128 have a product that is the same everywhere.
-        let high = self.dot(I32x4::splat(0), rows.high_nibbles());
-        self.dot(sum.add(high.shl(4)), rows.low_nibbles())
+    fn rows(bytes: Bytes, wide: bool, step: usize) -> Bytes {
+        match (wide, step) {
+            (false, _) => bytes,
+            (true, 0) => bytes.high_nibbles(),
+            (true, _) => bytes.low_nibbles(),
+        }
+    }
+
+    #[inline(always)]
+    fn dot(&self, sum: I32x4, rows: Bytes, wide: bool, step: usize) -> I32x4 {
+        if wide && step == 0 {
+            return sum.add(I32x4::splat(0).add_dot(rows, self.0).shl(4));
+        }
+        sum.add_dot(rows, self.0)
     }
 
     #[inline(always)]
@@ -47,6 +68,7 @@ impl Quad for Eights {
 }
 
 impl Quad for Sixteens {
+    type Rows = Bytes;
     /// Of the high bytes and of the low ones.
     type Sum = [I32x4; 2];
 
@@ -67,13 +89,26 @@ impl Quad for Sixteens {
     }
 
     #[inline(always)]
-    fn dot(&self, [high, low]: Self::Sum, rows: Bytes) -> Self::Sum {
-        [self.high.dot(high, rows), self.low.dot(low, rows)]
+    fn steps(_: bool) -> usize {
+        1
     }
 
     #[inline(always)]
-    fn dot_wide(&self, [high, low]: Self::Sum, rows: Bytes) -> Self::Sum {
-        [high, self.words.dot_wide(low, rows)]
+    fn rows(bytes: Bytes, _: bool, _: usize) -> Bytes {
+        bytes
+    }
+
+    #[inline(always)]
+    fn dot(&self, [high, low]: Self::Sum, rows: Bytes, wide: bool, step: usize) -> Self::Sum {
+        if wide {
+            let words = |low, step| {
+                self.words
+                    .dot(low, Words::rows(rows, wide, step), wide, step)
+            };
+            return [high, words(words(low, 0), 1)];
+        }
+        let bytes = |sum, quad: &Eights| quad.dot(sum, rows, wide, step);
+        [bytes(high, &self.high), bytes(low, &self.low)]
     }
 
     #[inline(always)]

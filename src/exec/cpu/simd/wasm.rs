@@ -193,6 +193,12 @@ impl Bytes {
         Self(bytemuck::cast(*from))
     }
 
+    /// Reads eight bytes from memory; the others are zero.
+    #[inline(always)]
+    pub fn load_half(from: &[u8; 8]) -> Self {
+        Self(u64x2(u64::from_le_bytes(*from), 0))
+    }
+
     /// The low half of each byte.
     #[inline(always)]
     pub fn low_nibbles(self) -> Self {
