@@ -10,20 +10,6 @@ override LANES: u32 = 8u;
 
 @group(0) @binding(5) var<storage, read_write> out: array<vec4<f32>>;
 
-fn load_tile(start: u32, tile: u32) -> mat4x4<f32> {
-    let i = tile * 16u;
-    return mat4x4<f32>(
-        query_quad(start, i), query_quad(start, i + 4u), query_quad(start, i + 8u), query_quad(start, i + 12u));
-}
-
-fn key_tile(at: u32, tile: u32) -> mat4x4<f32> {
-    return cached_key(at, tile);
-}
-
-fn value_tile(at: u32, tile: u32) -> mat4x4<f32> {
-    return cached_value(at, tile);
-}
-
 @compute @workgroup_size(LANES)
 fn main(
     @builtin(workgroup_id) group: vec3<u32>,
@@ -40,11 +26,8 @@ fn main(
     if (head >= params.heads) {
         return;
     }
-    let start = row * params.stride + head * params.head_dim;
-    for (var i = 0u; i < GROUP * TILES; i += 1u) {
-        let own = i / TILES;
-        queries[own * 8u + i % TILES] = params.scale * load_tile(start + own * params.head_dim, i % TILES);
-    }
+    let start = row * (params.stride / 4u) + head * params.quads;
+    load_queries(start);
     let position = step[params.positions + row];
     let slot = step[params.slots + row];
     let kv_start = head / (params.heads / params.kv_heads) * params.quads;

@@ -20,14 +20,5 @@ struct Params {
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> step: array<u32>;
-@group(0) @binding(2) var<storage, read> q: array<f32>;
 @group(0) @binding(3) var<storage, read> keys: array<Quad>;
 @group(0) @binding(4) var<storage, read> values: array<Quad>;
-// The values of q from `i` on of the head that begins at `start`; zero past the end of the head.
-fn query_quad(start: u32, i: u32) -> vec4<f32> {
-    var quad = vec4<f32>(q[start + i], 0.0, 0.0, 0.0);
-    if (i + 1u < params.head_dim) { quad.y = q[start + i + 1u]; }
-    if (i + 2u < params.head_dim) { quad.z = q[start + i + 2u]; }
-    if (i + 3u < params.head_dim) { quad.w = q[start + i + 3u]; }
-    return quad;
-}

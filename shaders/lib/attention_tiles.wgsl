@@ -1,5 +1,5 @@
 // Attention of GROUP query heads that share a key-value head, in tiles of four quads, position by position.
-// Needs the kernel's own `key_tile` and `value_tile`. Queries and sums are in private arrays at constant
+// Needs the kernel's own `key_tile`, `value_tile` and `out`. Queries and sums are in private arrays at constant
 // indices, which software adapters keep in registers.
 //
 // A part of the result, for attention_merge.wgsl, is the sum of weighted values of one head, then a quad of
@@ -107,17 +107,37 @@ fn attend(at: u32) {
     add_values(at, weight);
 }
 
+// Stores a tile of head `h`'s sums times `scale` where the head begins at quad `at`.
+fn store_tile(at: u32, h: u32, tile: u32, scale: f32) {
+    let sum = sums[h * 8u + tile] * scale;
+    out[at + tile * 4u] = sum[0];
+    out[at + tile * 4u + 1u] = sum[1];
+    out[at + tile * 4u + 2u] = sum[2];
+    out[at + tile * 4u + 3u] = sum[3];
+}
+
+// The same of all tiles. No loop: compilers unroll short ones only, and then arrays would be in memory.
+fn store_head(at: u32, h: u32, scale: f32) {
+    store_tile(at, h, 0u, scale);
+    if (TILES > 1u) { store_tile(at, h, 1u, scale); }
+    if (TILES > 2u) { store_tile(at, h, 2u, scale); }
+    if (TILES > 3u) { store_tile(at, h, 3u, scale); }
+    if (TILES > 4u) { store_tile(at, h, 4u, scale); }
+    if (TILES > 5u) { store_tile(at, h, 5u, scale); }
+    if (TILES > 6u) { store_tile(at, h, 6u, scale); }
+    if (TILES > 7u) { store_tile(at, h, 7u, scale); }
+}
+
+fn store_part(number: u32, h: u32) {
+    let part = number * (params.quads + 1u);
+    store_head(part, h, 1.0);
+    out[part + params.quads] = vec4<f32>(total[h], top[h], 0.0, 0.0);
+}
+
 // Stores the parts of all heads of the group: number `first`, then every `splits`-th.
 fn store_parts(first: u32, splits: u32) {
-    for (var i = 0u; i < GROUP; i += 1u) {
-        let part = (first + i * splits) * (params.quads + 1u);
-        for (var tile = 0u; tile < TILES; tile += 1u) {
-            let sum = sums[i * 8u + tile];
-            out[part + tile * 4u] = sum[0];
-            out[part + tile * 4u + 1u] = sum[1];
-            out[part + tile * 4u + 2u] = sum[2];
-            out[part + tile * 4u + 3u] = sum[3];
-        }
-        out[part + params.quads] = vec4<f32>(total[i], top[i], 0.0, 0.0);
-    }
+    store_part(first, 0u);
+    if (GROUP > 1u) { store_part(first + splits, 1u); }
+    if (GROUP > 2u) { store_part(first + 2u * splits, 2u); }
+    if (GROUP > 3u) { store_part(first + 3u * splits, 3u); }
 }

@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-pub const FORMS: [&str; 2] = ["attention", "attention_split"];
+pub const FORMS: [&str; 3] = ["attention", "attention_split", "attention_broadcast"];
 
 fn check(options: GpuOptions, case: &Case) {
     let Some(mut gpu) = shared(options) else {
@@ -82,6 +82,32 @@ fn prefill_in_chunks_of_ragged_sequences() {
             cap: None,
         };
         check(only(form), &case);
+    }
+}
+
+/// Rows side by side see nearly the same positions: some all of them do, some only the later ones.
+#[test]
+fn many_rows_of_one_sequence() {
+    for form in FORMS {
+        for (heads, cache) in [
+            (2, cache(2, 16, CacheType::F16, 8)),
+            (8, cache(2, 48, CacheType::F32, 4)),
+            (9, cache(3, 64, CacheType::F16, 32)),
+        ] {
+            for (past, window, cap) in
+                [(0, None, None), (22, Some(19), None), (51, None, Some(1.5))]
+            {
+                let case = Case {
+                    heads,
+                    cache,
+                    lengths: vec![(past, 37)],
+                    scale: 1.0,
+                    window,
+                    cap,
+                };
+                check(only(form), &case);
+            }
+        }
     }
 }
 

@@ -21,7 +21,7 @@ fn validator(kernel: &Kernel) -> Validator {
 }
 
 /// The stems of kernels that are only for adapters with subgroups.
-const SUBGROUPS: [&str; 1] = ["matmul_broadcast"];
+const SUBGROUPS: [&str; 2] = ["matmul_broadcast", "attention_broadcast"];
 
 /// The default limits of WebGPU.
 const STORAGE_BUFFERS: usize = 8;

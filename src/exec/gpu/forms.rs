@@ -4,6 +4,8 @@
 //! that nobody has measured; tuning may choose another. Every operation has a form that needs no
 //! optional feature of the device.
 
+#[cfg(not(target_arch = "wasm32"))]
+use super::subgroup_kernels::ATTENTION_BROADCAST;
 use super::{
     dispatch::{Grid, Overrides, quads},
     kernels::{self, ATTENTION_MERGE, ByCache, Kernel},
@@ -134,6 +136,48 @@ pub(super) fn route(adapter: Adapter) -> (Variant, Grid) {
 /// Parts that the positions of a lone row are split into.
 pub(super) const SPLITS: usize = 16;
 
+/// Query heads of one key-value head that an invocation takes together.
+fn head_group(cache: &CacheSpec, heads: usize) -> Option<usize> {
+    if !cache.head_dim.is_multiple_of(16) || cache.head_dim > 128 {
+        return None;
+    }
+    let shared = heads / cache.kv_heads;
+    (1..=4).rev().find(|&group| shared.is_multiple_of(group))
+}
+
+/// Attention of many rows that follow one another, or `None` where the heads are not whole tiles of 16 values
+/// or four positions may be on two pages.
+#[cfg(not(target_arch = "wasm32"))]
+pub(super) fn attention_broadcast(
+    adapter: Adapter,
+    cache: &CacheSpec,
+    heads: usize,
+) -> Option<(Variant, Grid)> {
+    let group = head_group(cache, heads)?;
+    if !adapter.subgroups || !cache.page_size.is_multiple_of(4) {
+        return None;
+    }
+    let overrides = vec![
+        ("GROUP", group as f64),
+        ("TILES", (cache.head_dim / 16) as f64),
+    ];
+    let kernel = ATTENTION_BROADCAST.of(cache.dtype);
+    let grid = Grid::Shared {
+        outputs: heads / group,
+        lanes: 1,
+        rows: adapter.lanes,
+        least: 1,
+        most: 1,
+    };
+    Some((with_lanes(kernel, overrides, adapter.lanes), grid))
+}
+
+/// wgpu offers no subgroups to pages.
+#[cfg(target_arch = "wasm32")]
+pub(super) fn attention_broadcast(_: Adapter, _: &CacheSpec, _: usize) -> Option<(Variant, Grid)> {
+    None
+}
+
 /// Attention in parts by one of `kernels`, and what joins them, or `None` where the heads are not whole tiles of 16 values.
 pub(super) fn attention_split(
     adapter: Adapter,
@@ -143,11 +187,7 @@ pub(super) fn attention_split(
     mut overrides: Overrides,
 ) -> Option<[(Variant, Grid); 2]> {
     let lanes = adapter.lanes;
-    if !cache.head_dim.is_multiple_of(16) || cache.head_dim > 128 {
-        return None;
-    }
-    let shared = heads / cache.kv_heads;
-    let group = (1..=4).rev().find(|&group| shared.is_multiple_of(group))?;
+    let group = head_group(cache, heads)?;
     overrides.push(("GROUP", group as f64));
     overrides.push(("TILES", (cache.head_dim / 16) as f64));
     let split = (

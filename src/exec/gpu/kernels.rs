@@ -328,6 +328,7 @@ pub(super) static ATTENTION_SPLIT: ByCache = by_cache!(
     [
         "attention_split.wgsl",
         "lib/attention.wgsl",
+        "lib/attention_queries.wgsl",
         "lib/attention_tiles.wgsl",
         "lib/attention_scores.wgsl",
         "lib/tanh.wgsl"

@@ -50,7 +50,7 @@ const SOME_ROWS: usize = 4;
 /// From this many rows on it pays.
 const MANY_ROWS: usize = 16;
 /// From this many rows on a software adapter's vectors are full with groups of rows.
-const WIDE_ROWS: usize = 32;
+pub(super) const WIDE_ROWS: usize = 32;
 
 /// What fits, by the least number of rows; `whole`: whether rows of the weight are whole blocks of 32 values.
 pub(super) fn matmul(adapter: Adapter, whole: bool) -> [(usize, Vec<MatMulForm>); 3] {

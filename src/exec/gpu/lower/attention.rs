@@ -5,6 +5,7 @@ use super::{
         dispatch::{Alternative, Class, Dispatch, Grid, Operation, Slot, quads},
         forms::{self, SPLITS},
         kernels,
+        matmul_forms::WIDE_ROWS,
         params::{AttentionMergeParams, AttentionParams, Params, RotaryStoreParams},
         pipelines::Variant,
         placement::Place,
@@ -79,37 +80,51 @@ impl Lowering<'_> {
     pub(super) fn attention(&self, op: &Attention) -> Result<Operation> {
         self.distinct(op.q, op.out)?;
         let cache = self.cache;
-        let alternative = |name, promising, dispatches: Vec<Dispatch>| Alternative {
+        let alternative = |name, promising, dispatches: &[Dispatch]| Alternative {
             name,
             about: format!(
                 "attention of {} heads of {} values",
                 op.heads, cache.head_dim
             ),
             promising,
-            probe: dispatches.clone(),
-            dispatches,
+            probe: dispatches.to_vec(),
+            dispatches: dispatches.to_vec(),
         };
-        let mut alternatives = Vec::new();
         let kernels = &kernels::ATTENTION_SPLIT;
-        if let Some([split, merge]) =
-            forms::attention_split(self.adapter, &cache, op.heads, kernels, vec![])
-        {
-            let merge = self.attention_merge(op, merge);
-            let split = self.attention_dispatch(op, split, Slot::Scratch);
-            alternatives.push(alternative("attention_split", true, vec![split, merge]));
+        let split = forms::attention_split(self.adapter, &cache, op.heads, kernels, vec![]);
+        let split = split.map(|[split, merge]| {
+            [
+                self.attention_dispatch(op, split, Slot::Scratch),
+                self.attention_merge(op, merge),
+            ]
+        });
+        let out = Slot::Activation(op.out);
+        let broadcast = forms::attention_broadcast(self.adapter, &cache, op.heads);
+        let broadcast = broadcast.map(|form| [self.attention_dispatch(op, form, out)]);
+        let whole = forms::attention(self.adapter, &cache, op.heads);
+        let whole = [self.attention_dispatch(op, whole, out)];
+        let class = |from| {
+            // Software adapters compute faster than they load.
+            let together = self.adapter.software && from >= WIDE_ROWS && broadcast.is_some();
+            let mut alternatives = Vec::new();
+            if let Some(split) = &split {
+                alternatives.push(alternative("attention_split", !together, split));
+            }
+            if let Some(broadcast) = &broadcast {
+                alternatives.push(alternative("attention_broadcast", together, broadcast));
+            }
+            // It computes scores again for every 16 values of a head.
+            alternatives.push(alternative("attention", split.is_none(), &whole));
+            alternatives.sort_by_key(|way| !way.promising);
+            Class { from, alternatives }
+        };
+        let mut classes = vec![class(1)];
+        if broadcast.is_some() {
+            classes.push(class(WIDE_ROWS));
         }
-        // It computes scores again for every 16 values of a head.
-        let form = forms::attention(self.adapter, &cache, op.heads);
-        let whole = self.attention_dispatch(op, form, Slot::Activation(op.out));
-        let promising = alternatives.iter().all(|way| !way.promising);
-        alternatives.push(alternative("attention", promising, vec![whole]));
-        alternatives.sort_by_key(|way| !way.promising);
         Ok(Operation {
             rows: Rows::Tokens,
-            classes: vec![Class {
-                from: 1,
-                alternatives,
-            }],
+            classes,
         })
     }
 
