@@ -176,7 +176,7 @@ fn each_format_shape_and_number_of_rows_is_measured_for_itself() {
         (6, DType::Q8_0, 64, 72),
         (6, DType::Q8_0, 96, 40),
         (6, DType::Q4_0, 64, 40),
-        (9, DType::Q8_0, 64, 40),
+        (5, DType::Q8_0, 64, 40),
     ] {
         let mut scene = Scene::new(rows, 3);
         let x = scene.input("x", inputs, &vec![0.5; rows * inputs]);

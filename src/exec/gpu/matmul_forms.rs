@@ -49,6 +49,8 @@ const BROADCAST_ROWS: usize = 256;
 const SOME_ROWS: usize = 4;
 /// From this many rows on it pays.
 const MANY_ROWS: usize = 16;
+/// From this many rows on it pays software adapters that rows pass by a chunk of the weight.
+const PASSING_ROWS: usize = 8;
 /// From this many rows on a software adapter's vectors are full with groups of rows.
 pub(super) const WIDE_ROWS: usize = 32;
 
@@ -78,19 +80,24 @@ pub(super) fn matmul(adapter: Adapter, whole: bool) -> [(usize, Vec<MatMulForm>)
         ]
     };
     if adapter.subgroups && whole {
-        add_subgroup_forms(&mut classes);
+        add_subgroup_forms(adapter, &mut classes);
     }
     classes
 }
 
 /// wgpu offers no subgroups to pages.
 #[cfg(target_arch = "wasm32")]
-fn add_subgroup_forms(_: &mut [(usize, Vec<MatMulForm>)]) {}
+fn add_subgroup_forms(_: Adapter, _: &mut [(usize, Vec<MatMulForm>); 3]) {}
 
 #[cfg(not(target_arch = "wasm32"))]
-fn add_subgroup_forms(classes: &mut [(usize, Vec<MatMulForm>)]) {
-    for (_, forms) in classes {
+fn add_subgroup_forms(adapter: Adapter, classes: &mut [(usize, Vec<MatMulForm>); 3]) {
+    for (_, forms) in classes.iter_mut() {
         forms.push(MatMulForm::Broadcast);
+    }
+    if adapter.software {
+        let (from, forms) = &mut classes[2];
+        *from = PASSING_ROWS;
+        forms.rotate_right(1);
     }
 }
 
@@ -124,14 +131,14 @@ impl MatMulForm {
     pub const fn promising(self, adapter: Adapter, from: usize) -> bool {
         match (self, adapter.software) {
             (Self::Tile, true) => from >= WIDE_ROWS,
-            (Self::Vector, true) => from < WIDE_ROWS,
-            (Self::Batch, software) => software && from < WIDE_ROWS,
+            (Self::Vector, true) => from < PASSING_ROWS,
+            (Self::Batch, software) => software && from < PASSING_ROWS,
             (Self::Workgroup | Self::Rows | Self::Shared, true) => false,
             (Self::Workgroup | Self::Vector, false) => from == 1,
             (Self::Rows, false) => from > 1,
             (Self::Shared | Self::Tile, false) => from >= MANY_ROWS,
             #[cfg(not(target_arch = "wasm32"))]
-            (Self::Broadcast, software) => software && from >= WIDE_ROWS,
+            (Self::Broadcast, software) => software && from >= PASSING_ROWS,
         }
     }
 
@@ -255,5 +262,33 @@ fn strips(outputs: usize, lanes: usize) -> Grid {
         // Where there is work for every core anyway, loading x less often is better still; as many as sums
         // have room for in lib/matmul_chunk.wgsl, where eight are side by side.
         most: if strip > 1 { 4 * strip } else { 1 },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn eight_rows_pass_by_where_a_software_adapter_has_subgroups_and_rows_are_whole_blocks() {
+        for (subgroups, whole, expected) in [
+            (true, true, "matmul_broadcast"),
+            (true, false, "matmul_batch"),
+            (false, true, "matmul_batch"),
+        ] {
+            let adapter = Adapter {
+                software: true,
+                lanes: 8,
+                subgroups,
+            };
+            let first = |rows: usize| {
+                let classes = matmul(adapter, whole);
+                let (from, forms) = classes.into_iter().rfind(|class| class.0 <= rows)?;
+                let first = forms.into_iter().find(|form| form.promising(adapter, from));
+                first.map(MatMulForm::name)
+            };
+            assert_eq!(first(8), Some(expected), "{subgroups} {whole}");
+            assert_eq!(first(7), Some("matmul_batch"));
+        }
     }
 }
