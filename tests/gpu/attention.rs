@@ -15,7 +15,12 @@ use crate::{
     },
 };
 
-pub const FORMS: [&str; 3] = ["attention", "attention_split", "attention_broadcast"];
+pub const FORMS: [&str; 4] = [
+    "attention",
+    "attention_split",
+    "attention_broadcast",
+    "attention_workgroup",
+];
 
 fn check(options: GpuOptions, case: &Case) {
     let Some(mut gpu) = shared(options) else {
@@ -172,46 +177,52 @@ fn nan_is_not_hidden() {
         let Some(mut gpu) = gpu(only(form)) else {
             return;
         };
-        let mut scene = Scene::new(3, 1);
-        scene.cache = cache(1, 8, CacheType::F32, 4);
-        scene.pages_per_sequence = 1;
-        let q = scene.input("q", 8, &[1.0; 24]);
-        let mut keys = [0.5; 24];
-        keys[9] = f32::NAN;
-        let k = scene.input("k", 8, &keys);
-        let v = scene.input("v", 8, &[2.0; 24]);
-        let table = scene.values(4, &[1.0, 0.0].repeat(4));
-        scene.op(Op::RotaryStore(RotaryStore {
-            q,
-            k,
-            v,
-            rotation: Some(Rotation {
-                table,
-                pairing: Pairing::Halves,
-                dims: 2,
-            }),
-            layer: 0,
-            heads: 1,
-        }));
-        let out = scene.buffer("out", 8);
-        scene.op(Op::Attention(Attention {
-            q,
-            layer: 0,
-            heads: 1,
-            scale: 1.0,
-            window: None,
-            cap: None,
-            out,
-        }));
-        let step = Step {
-            tables: vec![vec![3]],
-            ..crate::support::scene::plain_step(3)
-        };
-        let found = block_on(async {
-            scene.load(&mut gpu).await.unwrap();
-            scene.run(&gpu, &step, out).await.unwrap()
-        });
-        assert_eq!(found[..8], [2.0; 8], "{form}: the row before the NaN");
-        assert!(found[8..].iter().all(|v| v.is_nan()), "{form}: {found:?}");
+        for dim in [8, 16] {
+            let mut scene = Scene::new(3, 1);
+            scene.cache = cache(1, dim, CacheType::F32, 4);
+            scene.pages_per_sequence = 1;
+            let q = scene.input("q", dim, &vec![1.0; 3 * dim]);
+            let mut keys = vec![0.5; 3 * dim];
+            keys[dim + 1] = f32::NAN;
+            let k = scene.input("k", dim, &keys);
+            let v = scene.input("v", dim, &vec![2.0; 3 * dim]);
+            let table = scene.values(4, &[1.0, 0.0].repeat(4));
+            scene.op(Op::RotaryStore(RotaryStore {
+                q,
+                k,
+                v,
+                rotation: Some(Rotation {
+                    table,
+                    pairing: Pairing::Halves,
+                    dims: 2,
+                }),
+                layer: 0,
+                heads: 1,
+            }));
+            let out = scene.buffer("out", dim);
+            scene.op(Op::Attention(Attention {
+                q,
+                layer: 0,
+                heads: 1,
+                scale: 1.0,
+                window: None,
+                cap: None,
+                out,
+            }));
+            let step = Step {
+                tables: vec![vec![3]],
+                ..crate::support::scene::plain_step(3)
+            };
+            let found = block_on(async {
+                scene.load(&mut gpu).await.unwrap();
+                scene.run(&gpu, &step, out).await.unwrap()
+            });
+            assert_eq!(
+                found[..dim],
+                vec![2.0; dim],
+                "{form}: the row before the NaN"
+            );
+            assert!(found[dim..].iter().all(|v| v.is_nan()), "{form}: {found:?}");
+        }
     }
 }

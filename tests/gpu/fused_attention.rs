@@ -177,16 +177,21 @@ fn cache(kv_heads: usize, head_dim: usize, dtype: CacheType) -> CacheSpec {
 
 #[test]
 fn attention_from_the_normalisation_on() {
-    for form in FORMS {
+    for form in FORMS.into_iter().chain(["attention_rotary_workgroup"]) {
         let Some(mut gpu) = gpu(only(form)) else {
             return;
         };
         for dtype in [CacheType::F32, CacheType::F16] {
             for pairing in [Pairing::Halves, Pairing::Neighbours] {
-                // Groups of one, of three, and of eight, which two invocations share.
-                for (heads, kv_heads, head_dim) in
-                    [(2, 2, 16), (3, 1, 64), (16, 2, 32), (1, 1, 128)]
-                {
+                // Groups of one, of three, of eight, which two invocations share, and of twelve, which two
+                // workgroups share.
+                for (heads, kv_heads, head_dim) in [
+                    (2, 2, 16),
+                    (3, 1, 64),
+                    (16, 2, 32),
+                    (1, 1, 128),
+                    (12, 1, 16),
+                ] {
                     for past in [vec![0], vec![15], vec![16], vec![3, 37, 0]] {
                         let block = Block {
                             heads,
@@ -207,21 +212,27 @@ fn attention_from_the_normalisation_on() {
 
 #[test]
 fn attention_with_a_window_a_cap_and_without_angles() {
-    let Some(mut gpu) = gpu(GpuOptions::default()) else {
-        return;
-    };
-    for (window, cap) in [(Some(1), None), (Some(5), Some(2.0)), (Some(40), Some(0.5))] {
-        for rotation in [None, Some((Pairing::Halves, 32))] {
-            let block = Block {
-                heads: 4,
-                cache: cache(2, 32, CacheType::F32),
-                rotation,
-                bias: false,
-                window,
-                cap,
-                past: vec![33, 4],
-            };
-            check_block("measured", &mut gpu, &block);
+    let workgroup = "attention_rotary_workgroup";
+    for (form, options) in [
+        ("measured", GpuOptions::default()),
+        (workgroup, only(workgroup)),
+    ] {
+        let Some(mut gpu) = gpu(options) else {
+            return;
+        };
+        for (window, cap) in [(Some(1), None), (Some(5), Some(2.0)), (Some(40), Some(0.5))] {
+            for rotation in [None, Some((Pairing::Halves, 32))] {
+                let block = Block {
+                    heads: 4,
+                    cache: cache(2, 32, CacheType::F32),
+                    rotation,
+                    bias: false,
+                    window,
+                    cap,
+                    past: vec![33, 4],
+                };
+                check_block(form, &mut gpu, &block);
+            }
         }
     }
 }

@@ -108,6 +108,14 @@ pub(super) enum Grid {
         splits: usize,
         lanes: usize,
     },
+    /// A workgroup for every `vectors` query vectors of a key-value head, of which a row has `shared`, times
+    /// the parts that few rows are split into.
+    Queries {
+        kv_heads: usize,
+        shared: usize,
+        vectors: usize,
+        splits: usize,
+    },
     /// Workgroups along x share `outputs` outputs, those along y take `rows` rows each. An invocation
     /// gets from `least` to `most` outputs where that is possible; `lanes` take outputs side by side.
     Shared {
@@ -138,6 +146,15 @@ impl Grid {
             } => {
                 let splits = (splits / rows).max(1);
                 two_dimensions((rows * items * splits).div_ceil(lanes), limit)
+            }
+            Self::Queries {
+                kv_heads,
+                shared,
+                vectors,
+                splits,
+            } => {
+                let sets = (rows * shared).div_ceil(vectors);
+                two_dimensions(kv_heads * sets * (splits / rows).max(1), limit)
             }
             Self::Shared {
                 outputs,

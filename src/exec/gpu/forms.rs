@@ -202,6 +202,30 @@ pub(super) fn attention_split(
     Some([split, merge])
 }
 
+/// Query vectors of one workgroup in `lib/attention_shared.wgsl`.
+const QUERIES: usize = 8;
+
+/// As [`attention_split`], by workgroups: for real GPUs.
+pub(super) fn attention_workgroup(
+    cache: &CacheSpec,
+    heads: usize,
+    kernels: &'static ByCache,
+    overrides: Overrides,
+) -> Option<[(Variant, Grid); 2]> {
+    if !cache.head_dim.is_multiple_of(16) || cache.head_dim > 128 {
+        return None;
+    }
+    let kernel = kernels.of(cache.dtype);
+    let grid = Grid::Queries {
+        kv_heads: cache.kv_heads,
+        shared: heads / cache.kv_heads,
+        vectors: QUERIES,
+        splits: SPLITS,
+    };
+    let merge = by_items(&ATTENTION_MERGE, vec![], heads * quads(cache));
+    Some([(Variant { kernel, overrides }, grid), merge])
+}
+
 /// Attention for heads of any size.
 pub(super) fn attention(adapter: Adapter, cache: &CacheSpec, heads: usize) -> (Variant, Grid) {
     let lanes = adapter.lanes;

@@ -53,10 +53,24 @@ pub(super) static ATTENTION_ROTARY: ByCache = by_cache!(
     AttentionRotaryParams,
     [
         "attention_rotary.wgsl",
+        "lib/attention_rotary.wgsl",
         "lib/attention_tiles.wgsl",
         "lib/attention_scores.wgsl",
         "lib/tanh.wgsl"
     ],
     [read(1), read(2), read(3), write(4), write(5), write(6)],
     ["LANES", "NEIGHBOURS", "GROUP", "TILES"]
+);
+pub(super) static ATTENTION_ROTARY_WORKGROUP: ByCache = by_cache!(
+    "attention_rotary_workgroup",
+    AttentionRotaryParams,
+    [
+        "attention_rotary_workgroup.wgsl",
+        "lib/attention_rotary.wgsl",
+        "lib/attention_shared.wgsl",
+        "lib/attention_scores.wgsl",
+        "lib/tanh.wgsl"
+    ],
+    [read(1), read(2), read(3), write(4), write(5), write(6)],
+    ["NEIGHBOURS"]
 );

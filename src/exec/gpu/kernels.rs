@@ -5,7 +5,9 @@
 //! parses and validates each kernel, and a browser compiles it.
 
 use super::{
-    fused_kernels::{ATTENTION_ROTARY, MATMUL_FUSED_VECTOR, MATMUL_FUSED_WORKGROUP},
+    fused_kernels::{
+        ATTENTION_ROTARY, ATTENTION_ROTARY_WORKGROUP, MATMUL_FUSED_VECTOR, MATMUL_FUSED_WORKGROUP,
+    },
     matmul_kernels::{MATMUL_ROWS, MATMUL_SHARED, MATMUL_TILE, MATMUL_VECTOR, MATMUL_WORKGROUP},
     params::{
         AttentionMergeParams, AttentionParams, EmbedParams, ExpertsParams, NormParams,
@@ -74,7 +76,9 @@ pub fn kernels() -> impl Iterator<Item = &'static Kernel> {
         &ROTARY_STORE,
         &ATTENTION,
         &ATTENTION_SPLIT,
+        &ATTENTION_WORKGROUP,
         &ATTENTION_ROTARY,
+        &ATTENTION_ROTARY_WORKGROUP,
         &SHORT_CONV,
     ];
     let plain = [&ROUTE, &SELECT_ROWS, &ATTENTION_MERGE];
@@ -335,6 +339,19 @@ pub(super) static ATTENTION_SPLIT: ByCache = by_cache!(
     ],
     [read(1), read(2), read(3), read(4), write(5)],
     ["LANES", "GROUP", "TILES"]
+);
+pub(super) static ATTENTION_WORKGROUP: ByCache = by_cache!(
+    "attention_workgroup",
+    AttentionParams,
+    [
+        "attention_workgroup.wgsl",
+        "lib/attention.wgsl",
+        "lib/attention_shared.wgsl",
+        "lib/attention_scores.wgsl",
+        "lib/tanh.wgsl"
+    ],
+    [read(1), read(2), read(3), read(4), write(5)],
+    []
 );
 pub(super) static SHORT_CONV: ByCache = by_cache!(
     "short_conv",

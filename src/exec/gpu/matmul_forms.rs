@@ -136,7 +136,9 @@ impl MatMulForm {
             (Self::Workgroup | Self::Rows | Self::Shared, true) => false,
             (Self::Workgroup | Self::Vector, false) => from == 1,
             (Self::Rows, false) => from > 1,
-            (Self::Shared | Self::Tile, false) => from >= MANY_ROWS,
+            (Self::Shared, false) => from >= MANY_ROWS,
+            // Chunks of x in private arrays leave an invocation without registers.
+            (Self::Tile, false) => false,
             #[cfg(not(target_arch = "wasm32"))]
             (Self::Broadcast, software) => software && from >= PASSING_ROWS,
         }
@@ -290,5 +292,52 @@ mod tests {
             assert_eq!(first(8), Some(expected), "{subgroups} {whole}");
             assert_eq!(first(7), Some("matmul_batch"));
         }
+    }
+
+    #[test]
+    fn every_form_can_be_named_and_a_gpu_shares_weights_among_rows() {
+        for software in [true, false] {
+            let adapter = Adapter {
+                software,
+                lanes: 8,
+                subgroups: true,
+            };
+            let classes = matmul(adapter, true);
+            let all = classes[0].1.len().max(classes[2].1.len());
+            for (from, forms) in &classes {
+                let first = forms[0];
+                assert!(first.promising(adapter, *from), "{first:?} from {from}");
+                if *from > 1 {
+                    assert_eq!(forms.len(), all, "{forms:?} from {from}");
+                }
+            }
+        }
+        let gpu = Adapter {
+            software: false,
+            lanes: 64,
+            subgroups: false,
+        };
+        let preferred = |rows: usize| {
+            let classes = matmul(gpu, true);
+            classes
+                .iter()
+                .rev()
+                .find(|class| class.0 <= rows)
+                .unwrap()
+                .1[0]
+                .name()
+        };
+        let found = [1, 2, 15, 16, 512].map(preferred);
+        let rows = "matmul_rows";
+        assert_eq!(
+            found,
+            [
+                "matmul_workgroup",
+                rows,
+                rows,
+                "matmul_shared",
+                "matmul_shared"
+            ]
+        );
     }
 }

@@ -92,21 +92,23 @@ impl Lowering<'_> {
         };
         let kernels = &kernels::ATTENTION_SPLIT;
         let split = forms::attention_split(self.adapter, &cache, op.heads, kernels, vec![]);
-        let split = split.map(|[split, merge]| {
-            [
-                self.attention_dispatch(op, split, Slot::Scratch),
-                self.attention_merge(op, merge),
-            ]
-        });
+        let split = split.map(|forms| self.attention_parts(op, forms));
+        let kernels = &kernels::ATTENTION_WORKGROUP;
+        let workgroup = forms::attention_workgroup(&cache, op.heads, kernels, vec![]);
+        let workgroup = workgroup.map(|forms| self.attention_parts(op, forms));
         let out = Slot::Activation(op.out);
         let broadcast = forms::attention_broadcast(self.adapter, &cache, op.heads);
         let broadcast = broadcast.map(|form| [self.attention_dispatch(op, form, out)]);
         let whole = forms::attention(self.adapter, &cache, op.heads);
         let whole = [self.attention_dispatch(op, whole, out)];
         let class = |from| {
+            let gpu = !self.adapter.software;
             // Software adapters compute faster than they load.
-            let together = self.adapter.software && from >= WIDE_ROWS && broadcast.is_some();
+            let together = !gpu && from >= WIDE_ROWS && broadcast.is_some();
             let mut alternatives = Vec::new();
+            if let Some(workgroup) = &workgroup {
+                alternatives.push(alternative("attention_workgroup", gpu, workgroup));
+            }
             if let Some(split) = &split {
                 alternatives.push(alternative("attention_split", !together, split));
             }
@@ -126,6 +128,18 @@ impl Lowering<'_> {
             rows: Rows::Tokens,
             classes,
         })
+    }
+
+    /// Attention in parts, and what joins them.
+    fn attention_parts(
+        &self,
+        op: &Attention,
+        [parts, merge]: [(Variant, Grid); 2],
+    ) -> [Dispatch; 2] {
+        [
+            self.attention_dispatch(op, parts, Slot::Scratch),
+            self.attention_merge(op, merge),
+        ]
     }
 
     /// Joins the parts in the scratch buffer.

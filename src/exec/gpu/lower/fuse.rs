@@ -7,11 +7,14 @@
 
 use super::{
     super::{
-        dispatch::{Dispatch, Fused, Operation, Piece, Slot, quads, stride},
+        dispatch::{
+            Alternative, Class, Dispatch, Fused, Grid, Operation, Piece, Slot, quads, stride,
+        },
         forms::{self, SPLITS},
-        fused_kernels::ATTENTION_ROTARY,
+        fused_kernels::{ATTENTION_ROTARY, ATTENTION_ROTARY_WORKGROUP},
         matmul_forms,
         params::{AttentionRotaryParams, Params},
+        pipelines::Variant,
         placement::{Part, Place, Placed, ROW_STEP},
     },
     Lowering,
@@ -178,14 +181,13 @@ impl Lowering<'_> {
         };
         let neighbours = store.rotation.map(|rotation| rotation.pairing);
         let neighbours = f64::from(neighbours == Some(Pairing::Neighbours));
-        let forms = forms::attention_split(
-            self.adapter,
-            &cache,
-            op.heads,
-            &ATTENTION_ROTARY,
-            vec![("NEIGHBOURS", neighbours)],
-        );
-        let Some([split, merge]) = forms else {
+        let overrides = vec![("NEIGHBOURS", neighbours)];
+        let kernels = &ATTENTION_ROTARY;
+        let split =
+            forms::attention_split(self.adapter, &cache, op.heads, kernels, overrides.clone());
+        let kernels = &ATTENTION_ROTARY_WORKGROUP;
+        let workgroup = forms::attention_workgroup(&cache, op.heads, kernels, overrides);
+        let (Some(split), Some(workgroup)) = (split, workgroup) else {
             return Ok(None);
         };
         if !products.iter().all(plain) || !dims.is_multiple_of(8) {
@@ -206,8 +208,8 @@ impl Lowering<'_> {
         })?;
         let table = store.rotation.map(|rotation| self.angles(&rotation));
         let table = table.transpose()?;
-        let split = Dispatch {
-            variant: split.0,
+        let dispatch = |(variant, grid): (Variant, Grid)| Dispatch {
+            variant,
             params: AttentionRotaryParams {
                 positions: self.layout.positions() as u32,
                 slots: self.layout.slots() as u32,
@@ -240,10 +242,30 @@ impl Lowering<'_> {
                 (5, Slot::Values(op.layer)),
                 (6, Slot::Scratch),
             ],
-            grid: split.1,
+            grid,
         };
-        let merge = self.attention_merge(op, merge);
-        let attention = super::only("attention_rotary", Rows::Tokens, vec![split, merge]);
+        // They write to the cache, so neither is measured.
+        let software = self.adapter.software;
+        let alternatives = [
+            ("attention_rotary_workgroup", !software, workgroup),
+            ("attention_rotary", software, split),
+        ];
+        let alternatives = alternatives.map(|(name, promising, [split, merge])| Alternative {
+            name,
+            about: String::new(),
+            promising,
+            probe: Vec::new(),
+            dispatches: vec![dispatch(split), self.attention_merge(op, merge)],
+        });
+        let mut alternatives = Vec::from(alternatives);
+        alternatives.sort_by_key(|way| !way.promising);
+        let attention = Operation {
+            rows: Rows::Tokens,
+            classes: vec![Class {
+                from: 1,
+                alternatives,
+            }],
+        };
         Ok(Some(vec![joint, attention]))
     }
 
