@@ -34,7 +34,7 @@ const HIDDEN: usize = 32;
 fn check_block(form: &str, gpu: &mut Gpu, block: &Block) {
     let cache = block.cache;
     let sequences = block.past.len();
-    let longest = block.past.iter().max().unwrap() + 1;
+    let longest = block.past.iter().max().unwrap() + 2;
     let mut scene = Scene::new(longest.max(sequences), longest as u64);
     scene.cache = cache;
     scene.sequences = sequences;
@@ -117,12 +117,12 @@ fn check_block(form: &str, gpu: &mut Gpu, block: &Block) {
             gpu.forward(TapeId(0), &fill).await.unwrap();
         }
         let gpu = &*gpu;
-        let last = step(
-            (0..sequences as u32).collect(),
-            block.past.iter().map(|&past| past as u32).collect(),
-        );
-        // A second run sees what the first has stored at the rows' own positions.
-        for run in 0..2 {
+        // The second run is like the first, and the third sees what they have stored at the rows' own positions.
+        for (run, later) in [0, 0, 1].into_iter().enumerate() {
+            let last = step(
+                (0..sequences as u32).collect(),
+                block.past.iter().map(|&past| past as u32 + later).collect(),
+            );
             let expected = scene.run(&reference, &last, out).await.unwrap();
             let before = gpu.counters();
             let actual = scene.run(gpu, &last, out).await.unwrap();
@@ -175,39 +175,43 @@ fn cache(kv_heads: usize, head_dim: usize, dtype: CacheType) -> CacheSpec {
     }
 }
 
-#[test]
-fn attention_from_the_normalisation_on() {
-    for form in FORMS.into_iter().chain(["attention_rotary_workgroup"]) {
-        let Some(mut gpu) = gpu(only(form)) else {
-            return;
-        };
-        for dtype in [CacheType::F32, CacheType::F16] {
-            for pairing in [Pairing::Halves, Pairing::Neighbours] {
-                // Groups of one, of three, of eight, which two invocations share, and of twelve, which two
-                // workgroups share.
-                for (heads, kv_heads, head_dim) in [
-                    (2, 2, 16),
-                    (3, 1, 64),
-                    (16, 2, 32),
-                    (1, 1, 128),
-                    (12, 1, 16),
-                ] {
-                    for past in [vec![0], vec![15], vec![16], vec![3, 37, 0]] {
-                        let block = Block {
-                            heads,
-                            cache: cache(kv_heads, head_dim, dtype),
-                            rotation: Some((pairing, head_dim / 2)),
-                            bias: heads == 3,
-                            window: None,
-                            cap: None,
-                            past,
-                        };
-                        check_block(form, &mut gpu, &block);
-                    }
+/// Every cache format and pairing of a form, for these heads, key-value heads and sizes of a head.
+fn check_form(form: &'static str, shapes: &[(usize, usize, usize)]) {
+    let Some(mut gpu) = gpu(only(form)) else {
+        return;
+    };
+    for dtype in [CacheType::F32, CacheType::F16] {
+        for pairing in [Pairing::Halves, Pairing::Neighbours] {
+            for &(heads, kv_heads, head_dim) in shapes {
+                for past in [vec![0], vec![15], vec![16], vec![3, 37, 0]] {
+                    let block = Block {
+                        heads,
+                        cache: cache(kv_heads, head_dim, dtype),
+                        rotation: Some((pairing, head_dim / 2)),
+                        bias: heads == 3,
+                        window: None,
+                        cap: None,
+                        past,
+                    };
+                    check_block(form, &mut gpu, &block);
                 }
             }
         }
     }
+}
+
+#[test]
+fn attention_from_the_normalisation_on() {
+    for form in FORMS {
+        // Groups of one, of three, and of eight, which two invocations share.
+        check_form(form, &[(2, 2, 16), (3, 1, 64), (16, 2, 32), (1, 1, 128)]);
+    }
+}
+
+#[test]
+fn attention_by_workgroups() {
+    // Groups of three, and of twelve, which two workgroups share; heads of one stage and of two.
+    check_form("attention_rotary_workgroup", &[(3, 1, 128), (12, 1, 16)]);
 }
 
 #[test]
