@@ -23,7 +23,7 @@ pub fn probe_kernels() -> String {
     let kernels = gpu::kernels().map(|kernel| {
         json!({
             "name": kernel.name,
-            "source": kernel.source,
+            "source": kernel.source(),
             "entry": gpu::ENTRY,
             "overrides": kernel.overrides,
         })

@@ -30,14 +30,15 @@ const WORKGROUP_BYTES: u32 = 16 << 10;
 
 /// What is wrong with a kernel; nothing, one hopes.
 fn faults(kernel: &Kernel) -> Vec<String> {
-    let module = match wgsl::parse_str(kernel.source) {
+    let source = kernel.source();
+    let module = match wgsl::parse_str(&source) {
         Ok(module) => module,
-        Err(error) => return vec![error.emit_to_string(kernel.source)],
+        Err(error) => return vec![error.emit_to_string(&source)],
     };
     let info = validator(kernel).validate(&module);
     let info = match info {
         Ok(info) => info,
-        Err(error) => return vec![error.emit_to_string(kernel.source)],
+        Err(error) => return vec![error.emit_to_string(&source)],
     };
     let mut faults = Vec::new();
     let [entry] = &*module.entry_points else {
@@ -187,7 +188,7 @@ fn every_kernel_is_what_the_registry_says() {
         let faults = faults(kernel);
         assert!(faults.is_empty(), "{}: {}", kernel.name, faults.join("\n"));
         assert!(
-            !returns_before_barrier(kernel.source),
+            !returns_before_barrier(&kernel.source()),
             "{}: a return before a barrier",
             kernel.name
         );
@@ -212,9 +213,13 @@ fn the_checks_notice_a_shader_that_differs() {
         .unwrap();
     assert_eq!(faults(good), [""; 0]);
     let with = |from: &str, to: &str| {
-        assert!(good.source.contains(from), "{from}");
-        let source: &'static str = good.source.replace(from, to).leak();
-        let kernel = Kernel { source, ..*good };
+        let source = good.source();
+        assert!(source.contains(from), "{from}");
+        let source: &'static str = source.replace(from, to).leak();
+        let kernel = Kernel {
+            files: vec![source].leak(),
+            ..*good
+        };
         faults(&kernel).join("; ")
     };
     let cases = [

@@ -1,8 +1,8 @@
 //! The registry: every kernel there is, with its source, parameters, bindings and overrides.
 //!
-//! A source is its fragments joined at compile time; WGSL declarations may stand in any order, so the
-//! order of fragments does not matter. Nothing outside this list can be run, and tests walk it: naga
-//! parses and validates each kernel, and a browser compiles it.
+//! A source is several files joined; WGSL declarations may stand in any order, so the order of files does not
+//! matter. Nothing outside this list can be run, and tests walk it: naga parses and validates each kernel, and a
+//! browser compiles it.
 
 use super::{
     fused_kernels::{
@@ -22,14 +22,21 @@ use crate::{ops::CacheType, tensor::DType};
 pub struct Kernel {
     /// The stem of its file and, after a full stop, the format.
     pub name: &'static str,
-    /// The whole WGSL text. The entry point is `main`.
-    pub source: &'static str,
+    /// The files of its WGSL text. Kernels share most of theirs, so a page downloads each file once.
+    pub files: &'static [&'static str],
     /// The fields of its `Params`, binding 0, a word each.
     pub params: &'static [(&'static str, Scalar)],
     /// Its other bindings, all storage buffers of group 0.
     pub bindings: &'static [Binding],
     /// The names of its overrides; each has a default.
     pub overrides: &'static [&'static str],
+}
+
+impl Kernel {
+    /// The whole WGSL text. The entry point is `main`.
+    pub fn source(&self) -> String {
+        self.files.join("\n")
+    }
 }
 
 /// A storage buffer of a kernel.
@@ -180,7 +187,7 @@ macro_rules! kernel {
     ($stem:literal, $suffix:literal, [$($file:literal),*], $params:ty, $bindings:expr, [$($override:literal),*]) => {
         Kernel {
             name: concat!($stem, $suffix),
-            source: concat!($(include_str!(concat!("../../../shaders/", $file)), "\n"),*),
+            files: &[$(include_str!(concat!("../../../shaders/", $file))),*],
             params: <$params>::FIELDS,
             bindings: &$bindings,
             overrides: &[$($override),*],

@@ -82,7 +82,7 @@ impl Pipelines {
                 .device
                 .create_shader_module(wgpu::ShaderModuleDescriptor {
                     label: Some(kernel.name),
-                    source: wgpu::ShaderSource::Wgsl(kernel.source.into()),
+                    source: wgpu::ShaderSource::Wgsl(kernel.source().into()),
                 })
         });
         module.clone()
