@@ -136,9 +136,14 @@ pub(super) fn route(adapter: Adapter) -> (Variant, Grid) {
 /// Parts that the positions of a lone row are split into.
 pub(super) const SPLITS: usize = 16;
 
-/// Query heads of one key-value head that an invocation takes together.
+/// Whether heads are whole tiles of 16 values, and not more of them than kernels have room for.
+const fn in_tiles(cache: &CacheSpec) -> bool {
+    cache.head_dim.is_multiple_of(16) && cache.head_dim <= 128
+}
+
+/// Query heads of one key-value head that an invocation takes together, if heads are in tiles.
 fn head_group(cache: &CacheSpec, heads: usize) -> Option<usize> {
-    if !cache.head_dim.is_multiple_of(16) || cache.head_dim > 128 {
+    if !in_tiles(cache) {
         return None;
     }
     let shared = heads / cache.kv_heads;
@@ -212,7 +217,7 @@ pub(super) fn attention_workgroup(
     kernels: &'static ByCache,
     overrides: Overrides,
 ) -> Option<[(Variant, Grid); 2]> {
-    if !cache.head_dim.is_multiple_of(16) || cache.head_dim > 128 {
+    if !in_tiles(cache) {
         return None;
     }
     let kernel = kernels.of(cache.dtype);

@@ -5,74 +5,34 @@ use super::{
     params::MatMulParams,
 };
 
-pub(super) static MATMUL_VECTOR: ByFormat = by_format!(
+/// A form: its own files, and its overrides.
+macro_rules! matmul {
+    ($stem:literal, [$($file:literal),*], [$($override:literal),*]) => {
+        by_format!(
+            $stem,
+            MatMulParams,
+            [
+                $($file,)*
+                "lib/matmul.wgsl",
+                "lib/matmul_params.wgsl",
+                "lib/activation.wgsl",
+                "lib/tanh.wgsl"
+            ],
+            MATMUL_PLAIN,
+            MATMUL,
+            [$($override),*]
+        )
+    };
+}
+
+pub(super) static MATMUL_VECTOR: ByFormat = matmul!(
     "matmul_vector",
-    MatMulParams,
-    [
-        "matmul_vector.wgsl",
-        "lib/matmul_chunk.wgsl",
-        "lib/matmul.wgsl",
-        "lib/matmul_params.wgsl",
-        "lib/activation.wgsl",
-        "lib/tanh.wgsl"
-    ],
-    MATMUL_PLAIN,
-    MATMUL,
+    ["matmul_vector.wgsl", "lib/matmul_chunk.wgsl"],
     ["LANES"]
 );
-pub(super) static MATMUL_TILE: ByFormat = by_format!(
-    "matmul_tile",
-    MatMulParams,
-    [
-        "matmul_tile.wgsl",
-        "lib/matmul.wgsl",
-        "lib/matmul_params.wgsl",
-        "lib/activation.wgsl",
-        "lib/tanh.wgsl"
-    ],
-    MATMUL_PLAIN,
-    MATMUL,
-    ["LANES", "BY_OUTPUTS"]
-);
-pub(super) static MATMUL_WORKGROUP: ByFormat = by_format!(
-    "matmul_workgroup",
-    MatMulParams,
-    [
-        "matmul_workgroup.wgsl",
-        "lib/matmul.wgsl",
-        "lib/matmul_params.wgsl",
-        "lib/activation.wgsl",
-        "lib/tanh.wgsl"
-    ],
-    MATMUL_PLAIN,
-    MATMUL,
-    ["LANES"]
-);
-pub(super) static MATMUL_ROWS: ByFormat = by_format!(
-    "matmul_rows",
-    MatMulParams,
-    [
-        "matmul_rows.wgsl",
-        "lib/matmul.wgsl",
-        "lib/matmul_params.wgsl",
-        "lib/activation.wgsl",
-        "lib/tanh.wgsl"
-    ],
-    MATMUL_PLAIN,
-    MATMUL,
-    []
-);
-pub(super) static MATMUL_SHARED: ByFormat = by_format!(
-    "matmul_shared",
-    MatMulParams,
-    [
-        "matmul_shared.wgsl",
-        "lib/matmul.wgsl",
-        "lib/matmul_params.wgsl",
-        "lib/activation.wgsl",
-        "lib/tanh.wgsl"
-    ],
-    MATMUL_PLAIN,
-    MATMUL,
-    []
-);
+pub(super) static MATMUL_TILE: ByFormat =
+    matmul!("matmul_tile", ["matmul_tile.wgsl"], ["LANES", "BY_OUTPUTS"]);
+pub(super) static MATMUL_WORKGROUP: ByFormat =
+    matmul!("matmul_workgroup", ["matmul_workgroup.wgsl"], ["LANES"]);
+pub(super) static MATMUL_ROWS: ByFormat = matmul!("matmul_rows", ["matmul_rows.wgsl"], []);
+pub(super) static MATMUL_SHARED: ByFormat = matmul!("matmul_shared", ["matmul_shared.wgsl"], []);
