@@ -93,11 +93,13 @@ function tee([program, ...args]) {
   });
 }
 
+/** From nextest's summary, or from those of cargo's own runner, which nextest shows of every test that fails. */
 function rustCounts(output) {
-  const found = plain(output).matchAll(
-    /test result: \w+\. (\d+) passed; (\d+) failed|Summary .*?: (?:(\d+) passed)?(?:[^\n]*?(\d+) failed)?/g,
-  );
-  return total([...found].map(([, a, b, c, d]) => [a ?? c, b ?? d]));
+  const text = plain(output);
+  const found = (pattern) =>
+    [...text.matchAll(pattern)].map(([, passed, failed]) => [passed, failed]);
+  const all = found(/Summary .*?: (?:(\d+) passed)?(?:[^\n]*?(\d+) failed)?/g);
+  return total(all.length > 0 ? all : found(/test result: \w+\. (\d+) passed; (\d+) failed/g));
 }
 
 function nodeCounts(output) {
